@@ -1,0 +1,56 @@
+// How the rows of one expert are cut into tiles. This is the one place that says how many rows a product
+// schedules: the kernels walk these tiles and the report counts them, so the two cannot drift apart.
+//
+// An expert's rows are cut into ceil(rows / tile_rows) tiles of nearly equal height. Every tile but the
+// expert's last is a whole number of granules, so an expert with n rows schedules exactly round_up(n,
+// granule) rows.
+#pragma once
+#include <cstdint>
+
+#include "dropless/integer_math.hpp"
+
+namespace dropless {
+
+/// tile_rows: the most rows a tile holds. granule: the step in which a tile's matrix arithmetic grows.
+/// tile_rows is a multiple of granule; both are positive.
+struct RowTileRule {
+  std::int32_t tile_rows = 128;
+  std::int32_t granule = 16;
+};
+
+/// One tile of one expert: packed rows [row_begin, row_begin + rows); rows is at least 1. `expert_row` is the
+/// first row's index within its expert. 16 bytes, the entry of a device tile list.
+struct RowTile {
+  std::int32_t expert;
+  std::int32_t row_begin;
+  std::int32_t rows;
+  std::int32_t expert_row;
+};
+
+/// Tiles of an expert with `rows` rows; 0 for an empty expert.
+DROPLESS_HOST_DEVICE constexpr std::int64_t row_tile_count(std::int64_t rows, RowTileRule rule) {
+  return ceil_div(rows, rule.tile_rows);
+}
+
+/// First row (within the expert) of tile `index` of an expert with `rows` rows, for index in
+/// [0, row_tile_count]; index == row_tile_count gives `rows`. Tile i holds rows [begin(i), begin(i + 1)).
+DROPLESS_HOST_DEVICE constexpr std::int64_t row_tile_begin(std::int64_t rows, std::int64_t index,
+                                                           RowTileRule rule) {
+  const std::int64_t granules = ceil_div(rows, rule.granule), tiles = row_tile_count(rows, rule);
+  if (index >= tiles) return rows;
+  return (granules / tiles * index + granules % tiles * index / tiles) * rule.granule;
+}
+
+/// Rows for which the tiles of an expert with `rows` rows spend matrix arithmetic.
+DROPLESS_HOST_DEVICE constexpr std::int64_t scheduled_rows(std::int64_t rows, RowTileRule rule) {
+  return round_up(rows, rule.granule);
+}
+
+/// The most tiles that `rows` rows over `experts` experts can need: an upper bound from host-known numbers.
+DROPLESS_HOST_DEVICE constexpr std::int64_t row_tile_bound(std::int64_t rows, std::int64_t experts,
+                                                           RowTileRule rule) {
+  const std::int64_t nonempty = rows < experts ? rows : experts;
+  return nonempty + (rows - nonempty) / rule.tile_rows;
+}
+
+}  // namespace dropless

@@ -1,0 +1,104 @@
+// Every array of the block-sparse topology written directly from its closed form: expert x owns a rectangle
+// of block rows and block columns, so each array is a loop over experts with no sort.
+#include "dropless/block_topology.hpp"
+
+#include "dropless/integer_math.hpp"
+
+namespace dropless {
+namespace {
+
+std::int64_t bytes(const std::vector<std::int32_t>& array) {
+  return static_cast<std::int64_t>(array.size() * sizeof(std::int32_t));
+}
+
+/// Each expert's width in blocks; refuses what the block does not divide.
+std::vector<std::int64_t> widths_in_blocks(const RowLayout& layout, ArrayView<const std::int64_t> d_ff) {
+  const std::size_t experts = static_cast<std::size_t>(layout.experts);
+  if (d_ff.size() != 1 && d_ff.size() != experts)
+    throw Error("d_ff", std::to_string(d_ff.size()) + " widths",
+                "one width, or one for each of the " + std::to_string(experts) + " experts");
+  std::vector<std::int64_t> widths(experts);
+  for (std::size_t e = 0; e < experts; ++e) {
+    const std::int64_t width = d_ff[d_ff.size() == 1 ? 0 : e];
+    if (width < 1 || width % layout.block != 0)
+      throw Error("d_ff of expert " + std::to_string(e), std::to_string(width),
+                  "a positive multiple of the block " + std::to_string(layout.block) +
+                      " (the packed layout takes any width)");
+    widths[e] = width / layout.block;
+  }
+  return widths;
+}
+
+}  // namespace
+
+std::int64_t BlockTopology::metadata_bytes() const {
+  return bytes(offsets) + bytes(row_indices) + bytes(column_indices) + bytes(offsets_transposed) +
+         bytes(column_indices_transposed) + bytes(block_offsets_transposed);
+}
+
+std::int64_t BlockTopology::value_bytes(std::int64_t bytes_per_element) const {
+  const std::int64_t elements = checked_product(nonzero_blocks, block * block, "block values");
+  return checked_product(elements, bytes_per_element, "bytes of block values");
+}
+
+BlockTopology block_topology(const RowLayout& layout, ArrayView<const std::int64_t> d_ff) {
+  if (layout.block != 16 && layout.block != 32 && layout.block != 64 && layout.block != 128)
+    throw Error("block", std::to_string(layout.block), "16, 32, 64 or 128");
+  const std::vector<std::int64_t> widths = widths_in_blocks(layout, d_ff);
+  BlockTopology topology;
+  topology.block = layout.block;
+  topology.block_rows = layout.scheduled_rows / layout.block;
+  for (std::size_t x = 0; x < widths.size(); ++x) {
+    const std::int64_t rows = (layout.row_offsets[x + 1] - layout.row_offsets[x]) / layout.block;
+    topology.block_columns = checked_sum(topology.block_columns, widths[x], "block columns");
+    topology.nonzero_blocks = checked_sum(
+        topology.nonzero_blocks, checked_product(rows, widths[x], "non-zero blocks"), "non-zero blocks");
+  }
+  checked_int32(topology.block_rows, "block rows");
+  checked_int32(topology.block_columns, "block columns");
+  checked_int32(topology.nonzero_blocks, "non-zero blocks");
+
+  const std::size_t nonzero = static_cast<std::size_t>(topology.nonzero_blocks);
+  topology.offsets.reserve(static_cast<std::size_t>(topology.block_rows) + 1);
+  topology.offsets_transposed.reserve(static_cast<std::size_t>(topology.block_columns) + 1);
+  for (auto* indices : {&topology.row_indices, &topology.column_indices, &topology.column_indices_transposed,
+                        &topology.block_offsets_transposed})
+    indices->reserve(nonzero);
+
+  std::int32_t first_block = 0, first_column = 0;
+  topology.offsets.push_back(0);
+  topology.offsets_transposed.push_back(0);
+  for (std::size_t x = 0; x < widths.size(); ++x) {
+    const auto first_row = static_cast<std::int32_t>(layout.row_offsets[x] / layout.block);
+    const auto end_row = static_cast<std::int32_t>(layout.row_offsets[x + 1] / layout.block);
+    const auto width = static_cast<std::int32_t>(widths[x]), rows = end_row - first_row;
+    for (std::int32_t row = first_row; row < end_row; ++row) {
+      for (std::int32_t column = 0; column < width; ++column) {
+        topology.row_indices.push_back(row);
+        topology.column_indices.push_back(first_column + column);
+      }
+      topology.offsets.push_back(topology.offsets.back() + width);
+    }
+    for (std::int32_t column = 0; column < width; ++column) {
+      for (std::int32_t row = 0; row < rows; ++row) {
+        topology.column_indices_transposed.push_back(first_row + row);
+        topology.block_offsets_transposed.push_back(first_block + row * width + column);
+      }
+      topology.offsets_transposed.push_back(topology.offsets_transposed.back() + rows);
+    }
+    first_block += rows * width;
+    first_column += width;
+  }
+  return topology;
+}
+
+std::int64_t megablocks_topology_bytes(std::int64_t nonzero_blocks, std::int64_t block_rows,
+                                       std::int64_t block_columns) {
+  return 10 * nonzero_blocks + 4 * (block_rows + block_columns + 2);
+}
+
+std::int64_t megablocks_routing_bytes(std::int64_t assignments, std::int64_t experts) {
+  return 12 * assignments + 16 * experts;
+}
+
+}  // namespace dropless
