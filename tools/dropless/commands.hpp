@@ -1,0 +1,9 @@
+// The subcommands of the `dropless` program: each file in this folder adds one to the command line. A command
+// runs in its callback and reports trouble by throwing dropless::Error.
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+void add_report_command(CLI::App& program);

@@ -1,0 +1,23 @@
+// The `dropless` program: parses the command line, runs one subcommand, and turns every error into one line
+// on stderr and exit code 2.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+
+#include "commands.hpp"
+
+int main(int argc, char** argv) {
+  CLI::App program("What a Mixture-of-Experts routing trace costs, and the layouts behind it", "dropless");
+  program.require_subcommand(1);
+  program.set_help_all_flag("--help-all", "Print the help of every command");
+  add_report_command(program);
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return program.exit(error) == 0 ? 0 : 2;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "dropless: %s\n", error.what());
+    return 2;
+  }
+  return 0;
+}
