@@ -1,0 +1,70 @@
+// General block-sparse matrices on the GPU: any pattern of B x B blocks (B 16, 32, 64 or 128), with the three
+// verbs of stk, each dense operand transposed or not. For MoE layers prefer expert_products.hpp, which needs
+// no padding.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "dropless/element_type.hpp"
+#include "dropless/stream.hpp"
+
+namespace dropless {
+
+/// A [rows, columns] matrix of blocks in BCSR form with a transposed view; all arrays in device memory, the
+/// caller's. Block q has values[q * block * block ...], row-major, at block row row_indices[q] and block
+/// column column_indices[q]; blocks are ordered by block row, then by column. The transposed view lists the
+/// same blocks in the order of block columns: entry i has block row column_indices_transposed[i] and block
+/// block_offsets_transposed[i].
+struct BlockSparseMatrix {
+  ElementType type = ElementType::bf16;
+  std::int64_t block = 128;
+  std::int64_t rows = 0, columns = 0;  ///< multiples of block
+  std::int64_t nonzero_blocks = 0;
+  const std::int32_t* offsets = nullptr;                    ///< [rows / block + 1]
+  const std::int32_t* row_indices = nullptr;                ///< [nonzero_blocks]
+  const std::int32_t* column_indices = nullptr;             ///< [nonzero_blocks]
+  const std::int32_t* offsets_transposed = nullptr;         ///< [columns / block + 1]
+  const std::int32_t* column_indices_transposed = nullptr;  ///< [nonzero_blocks]
+  const std::int32_t* block_offsets_transposed = nullptr;   ///< [nonzero_blocks]
+  void* values = nullptr;                                   ///< [nonzero_blocks, block, block]
+  bool transposed = false;  ///< read as its transpose: values and arrays stay where they are
+};
+
+/// A dense matrix [rows, columns] in device memory, row-major with a leading dimension; `transposed` reads it
+/// as [columns, rows].
+struct DenseMatrix {
+  void* data = nullptr;
+  std::int64_t rows = 0, columns = 0;  ///< as stored
+  std::int64_t leading_dimension = 0;  ///< in elements
+  ElementType type = ElementType::bf16;
+  bool transposed = false;
+};
+
+/// The transpose of a matrix as a view; no data moves.
+BlockSparseMatrix transposed(const BlockSparseMatrix& matrix);
+DenseMatrix transposed(const DenseMatrix& matrix);
+
+/// out's non-zero blocks = the same blocks of a * b. a: [out.rows, k], b: [k, out.columns] after their
+/// transposes.
+void sdd(const DenseMatrix& a, const DenseMatrix& b, const BlockSparseMatrix& out, Stream stream);
+/// out = a * b with a block-sparse. Rows of out without blocks become zeros.
+void dsd(const BlockSparseMatrix& a, const DenseMatrix& b, const DenseMatrix& out, Stream stream);
+/// out = a * b with b block-sparse. Columns of out without blocks become zeros.
+void dds(const DenseMatrix& a, const BlockSparseMatrix& b, const DenseMatrix& out, Stream stream);
+
+/// out = the matrix with its zeros written out.
+void to_dense(const BlockSparseMatrix& matrix, const DenseMatrix& out, Stream stream);
+/// out's blocks = the blocks of `matrix` at out's pattern; what lies outside the pattern is ignored.
+void from_dense(const DenseMatrix& matrix, const BlockSparseMatrix& out, Stream stream);
+
+/// Bytes of device memory for the transposed view of a pattern, and its construction from offsets,
+/// row_indices and column_indices for any pattern.
+std::size_t transposed_view_bytes(std::int64_t rows, std::int64_t columns, std::int64_t block,
+                                  std::int64_t nonzero_blocks);
+std::size_t transposed_view_workspace_bytes(std::int64_t rows, std::int64_t columns, std::int64_t block,
+                                            std::int64_t nonzero_blocks);
+BlockSparseMatrix with_transposed_view(const BlockSparseMatrix& matrix, void* memory,
+                                       std::size_t memory_bytes, void* workspace, std::size_t workspace_bytes,
+                                       Stream stream);
+
+}  // namespace dropless

@@ -1,0 +1,75 @@
+// The topology of one batch, built on the GPU: router ids in device memory become the packed row layout, the
+// tile list and, on request, the blocked topology, without the host ever waiting. The device twin of
+// row_layout.hpp and block_topology.hpp: the same numbers bit for bit.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "dropless/expert_rows.hpp"
+#include "dropless/row_tiles.hpp"
+#include "dropless/stream.hpp"
+
+namespace dropless {
+
+/// The host-known bounds of a batch; everything that sizes memory. A captured graph may be replayed with any
+/// ids of the same bounds.
+struct TopologyBounds {
+  std::int64_t tokens = 0;   ///< tokens * top_k < 2^31
+  std::int64_t top_k = 1;    ///< 1..128
+  std::int64_t experts = 0;  ///< experts held here (local), 1..4096
+  RowTileRule tile_rule;
+};
+
+/// Router output: expert ids [tokens, top_k], token-major, int32 or int64, in device memory.
+/// An id below zero is unrouted: skipped and counted. An id >= global_experts is counted in the status and
+/// skipped. Which ids are local: all where global_experts == experts; else `expert_map` (device,
+/// [global_experts], local index or -1), or where that is null the range [first_expert, first_expert +
+/// experts). Non-local ids are skipped and counted apart.
+struct RouterIds {
+  const void* data = nullptr;
+  bool is_int64 = false;
+  std::int64_t global_experts = 0;  ///< 0: the same as experts
+  std::int64_t first_expert = 0;
+  const std::int32_t* expert_map = nullptr;
+};
+
+/// Counters of one build, in device memory. Out-of-range ids are the caller's fault; the other two are
+/// ordinary.
+struct TopologyStatus {
+  std::int32_t out_of_range;
+  std::int32_t unrouted;
+  std::int32_t non_local;
+  std::int32_t useful_rows;
+};
+
+/// A built topology: device pointers into the caller's metadata memory.
+struct Topology {
+  TopologyBounds bounds;
+  std::int64_t assignments = 0;                     ///< tokens * top_k
+  const std::int32_t* rows_per_expert = nullptr;    ///< [experts]
+  const std::int32_t* row_offsets = nullptr;        ///< [experts + 1]
+  const std::int32_t* row_to_assignment = nullptr;  ///< [assignments]; the first useful_rows are valid
+  const std::int32_t* assignment_to_row = nullptr;  ///< [assignments]; -1 where the assignment is not a row
+  const RowTile* tiles = nullptr;                   ///< [tile_bound]
+  const std::int32_t* tile_count = nullptr;         ///< [1]
+  const TopologyStatus* status = nullptr;           ///< [1]
+
+  /// The packed rows as the products take them.
+  ExpertRows expert_rows() const;
+};
+
+/// Device bytes of the metadata that a topology keeps, and of the scratch that dies in the builder.
+std::size_t topology_metadata_bytes(const TopologyBounds& bounds);
+std::size_t topology_workspace_bytes(const TopologyBounds& bounds);
+
+/// Builds the packed topology on `stream` into the caller's memory (16-byte aligned). At most three launches;
+/// no allocation, no synchronisation, capturable. Throws Error before any launch for bad bounds or short
+/// memory.
+Topology build_topology(const RouterIds& ids, const TopologyBounds& bounds, void* metadata,
+                        std::size_t metadata_bytes, void* workspace, std::size_t workspace_bytes,
+                        Stream stream);
+
+/// Waits for `stream` and throws Error where ids were out of range. The one call that synchronises.
+TopologyStatus check(const Topology& topology, Stream stream);
+
+}  // namespace dropless
