@@ -1,5 +1,5 @@
-// Entry point of the GPU tests. Without a usable GPU it lists its tests as usual but runs none of them and exits
-// with 77, which ctest reports as skipped.
+// Entry point of the GPU tests. Without a usable GPU it lists its tests as usual but runs none of them and
+// exits with 77, which ctest reports as skipped.
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_session.hpp>
 #else
