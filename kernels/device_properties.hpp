@@ -1,0 +1,16 @@
+// What launches need to know about the current GPU, asked once for each device and remembered.
+#pragma once
+
+namespace dropless {
+
+struct DeviceProperties {
+  int compute_capability = 0;  ///< 10 * major + minor: 90 for Hopper
+  int multiprocessors = 0;
+  int shared_memory_per_block_optin = 0;  ///< bytes of shared memory a block may ask for
+};
+
+/// Properties of the calling thread's current device. Thread-safe; allowed while a stream is being captured.
+/// Throws CudaError where there is no device.
+const DeviceProperties& current_device_properties();
+
+}  // namespace dropless
