@@ -1,0 +1,42 @@
+// Timing on a CUDA stream. One batch is many back-to-back calls between two events, long enough that the
+// events and the first launch do not show; contestants take turns, round after round, so that a change of the
+// clock meets all of them alike; the median of the rounds is reported with its spread.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "dropless/stream.hpp"
+
+namespace dropless::benchmark {
+
+/// Enqueues one piece of work on the stream that is timed. `index` counts the calls from 0 without repeating:
+/// a contestant picks its operands by it, so that consecutive calls need not meet the same memory.
+using Call = std::function<void(std::int64_t index)>;
+
+struct Contestant {
+  std::string name;
+  Call call;
+};
+
+struct RotationOptions {
+  int rounds = 7;
+  double batch_us = 2000;  ///< a batch has as many calls as last at least this long
+};
+
+/// Device time of one call over the rounds.
+struct Timing {
+  double median_us = 0;
+  double spread = 0;  ///< (slowest - fastest) / median of the rounds
+};
+
+/// Mean device time in us of `calls` back-to-back calls, numbered from `first_index`. Waits for the stream.
+double time_calls(const Call& call, std::int64_t first_index, std::int64_t calls, Stream stream);
+
+/// Times every contestant once a round, each round beginning with another one. Each is called a few times
+/// first, which also settles how many calls its batches have.
+std::vector<Timing> time_in_rotation(const std::vector<Contestant>& contestants,
+                                     const RotationOptions& options, Stream stream);
+
+}  // namespace dropless::benchmark
