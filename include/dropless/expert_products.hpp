@@ -21,21 +21,10 @@
 
 #include "dropless/element_type.hpp"
 #include "dropless/expert_rows.hpp"
+#include "dropless/rows_view.hpp"
 #include "dropless/stream.hpp"
 
 namespace dropless {
-
-/// A row matrix [rows, columns] in device memory; element (r, c) is data[r * leading_dimension + c].
-struct RowsView {
-  const void* data = nullptr;
-  std::int64_t leading_dimension = 0;  ///< in elements, at least the columns used
-  ElementType type = ElementType::bf16;
-};
-struct MutableRowsView {
-  void* data = nullptr;
-  std::int64_t leading_dimension = 0;
-  ElementType type = ElementType::bf16;
-};
 
 /// How one expert's matrix lies in memory: [k, n] (input features outermost) or [n, k].
 enum class WeightOrder : std::int32_t { k_by_n, n_by_k };

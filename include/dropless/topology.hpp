@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "dropless/expert_rows.hpp"
+#include "dropless/row_order.hpp"
 #include "dropless/row_tiles.hpp"
 #include "dropless/stream.hpp"
 
@@ -22,9 +23,10 @@ struct TopologyBounds {
 
 /// Router output: expert ids [tokens, top_k], token-major, int32 or int64, in device memory.
 /// An id below zero is unrouted: skipped and counted. An id >= global_experts is counted in the status and
-/// skipped. Which ids are local: all where global_experts == experts; else `expert_map` (device,
-/// [global_experts], local index or -1), or where that is null the range [first_expert, first_expert +
-/// experts). Non-local ids are skipped and counted apart.
+/// skipped. Local ids are those that `expert_map` (device, [global_experts]) gives an index in [0, experts),
+/// or, where that is null, those in the range [first_expert, first_expert + experts). The others are
+/// non-local: skipped and counted apart. A map entry is a local index or below zero; one >= experts counts as
+/// out of range.
 struct RouterIds {
   const void* data = nullptr;
   bool is_int64 = false;
@@ -36,10 +38,10 @@ struct RouterIds {
 /// Counters of one build, in device memory. Out-of-range ids are the caller's fault; the other two are
 /// ordinary.
 struct TopologyStatus {
-  std::int32_t out_of_range;
-  std::int32_t unrouted;
-  std::int32_t non_local;
-  std::int32_t useful_rows;
+  std::int32_t out_of_range = 0;
+  std::int32_t unrouted = 0;
+  std::int32_t non_local = 0;
+  std::int32_t useful_rows = 0;
 };
 
 /// A built topology: device pointers into the caller's metadata memory.
@@ -56,6 +58,8 @@ struct Topology {
 
   /// The packed rows as the products take them.
   ExpertRows expert_rows() const;
+  /// The way of each assignment to its row, as the permutations take it.
+  RowOrder row_order() const;
 };
 
 /// Device bytes of the metadata that a topology keeps, and of the scratch that dies in the builder.
