@@ -1,0 +1,49 @@
+// Rows per expert of one batch with the sums over experts that policies and metrics share. A report asks a
+// dozen policies about every batch of a trace, so the sums run vectorised over a narrow copy of the counts,
+// each at most once a batch, and nothing is allocated from batch to batch.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "dropless/array_view.hpp"
+
+namespace dropless {
+
+/// One batch as policies and metrics see it. Reused from batch to batch by one thread (the sums are
+/// remembered in mutable members, so even const calls must not run on two threads at once).
+class BatchRows {
+ public:
+  BatchRows() = default;
+  BatchRows(ArrayView<const std::int64_t> rows_per_expert, std::int64_t tokens, std::int64_t top_k) {
+    assign(rows_per_expert, tokens, top_k);
+  }
+
+  /// Takes the next batch. `rows_per_expert` is [experts], each 0 or more, and must outlive the queries;
+  /// tokens and top_k are 0 where unknown. A negative count, more than 65536 experts or more than 2^40 rows
+  /// throw Error: within these bounds no sum that a policy forms wraps.
+  void assign(ArrayView<const std::int64_t> rows_per_expert, std::int64_t tokens, std::int64_t top_k);
+
+  ArrayView<const std::int64_t> rows_per_expert() const { return rows_per_expert_; }
+  std::int64_t experts() const { return static_cast<std::int64_t>(rows_per_expert_.size()); }
+  std::int64_t tokens() const { return tokens_; }
+  std::int64_t top_k() const { return top_k_; }
+  std::int64_t rows() const { return rows_; }                      ///< sum of rows_per_expert
+  std::int64_t largest() const { return largest_; }                ///< most rows of one expert
+  std::int64_t active_experts() const { return active_experts_; }  ///< experts with at least one row
+  double sum_of_squares() const { return sum_of_squares_; }        ///< sum of rows^2, for the variance
+
+  /// Sum over experts of rows rounded up to a multiple of `multiple`, in [1, 2^20].
+  std::int64_t rounded_up(std::int64_t multiple) const;
+  /// Sum over experts of min(rows, capacity).
+  std::int64_t capped(std::int64_t capacity) const;
+
+ private:
+  ArrayView<const std::int64_t> rows_per_expert_;
+  std::vector<std::uint32_t> narrow_;  // the counts in 32 bits, empty where they or their sums need more
+  std::int64_t tokens_ = 0, top_k_ = 0, rows_ = 0, largest_ = 0, active_experts_ = 0;
+  double sum_of_squares_ = 0;
+  mutable std::array<std::int64_t, 13> rounded_to_power_;  // [p]: rounded up to 2^p, or -1: not computed yet
+};
+
+}  // namespace dropless

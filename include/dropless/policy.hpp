@@ -1,0 +1,65 @@
+// Layout policies: how many rows a system schedules for a batch, given the rows of each expert. Each policy
+// is a published system's rule, written as a formula and tied to the version it was read from.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dropless/batch_rows.hpp"
+
+namespace dropless {
+
+/// Widths that a few policies depend on; 0 where unknown. `up_columns` is N of the up product: d_ff, or twice
+/// that for a glu whose gate and up matrices are one operand.
+struct PolicyWidths {
+  std::int64_t d_model = 0;
+  std::int64_t d_ff = 0;
+  std::int64_t up_columns = 0;
+};
+
+/// What a policy makes of one batch. kept + dropped = the batch's rows; the padding of a batch is
+/// scheduled - kept - added.
+struct PolicyCost {
+  std::int64_t scheduled_rows = 0;  ///< rows for which matrix arithmetic is spent
+  std::int64_t launched_rows =
+      0;                       ///< rows that the launch must cover; more than scheduled where some exit early
+  std::int64_t kept_rows = 0;  ///< assignments that are computed
+  std::int64_t dropped_rows = 0;  ///< assignments that are not
+  std::int64_t added_rows = 0;    ///< assignments that the router did not choose but the policy computes
+  std::optional<std::int64_t>
+      metadata_bytes;  ///< empty where unknown, or where it needs widths or tokens not given
+};
+
+/// Share of the scheduled rows that holds no assignment; 0 where nothing is scheduled.
+inline double padding_fraction(std::int64_t scheduled_rows, std::int64_t kept_rows, std::int64_t added_rows) {
+  if (scheduled_rows == 0) return 0;
+  return static_cast<double>(scheduled_rows - kept_rows - added_rows) / static_cast<double>(scheduled_rows);
+}
+
+/// One policy, ready to be asked about batches. `cost` keeps no state: several threads may call it, each with
+/// its own BatchRows.
+struct Policy {
+  std::string name;     ///< as the user spells it: "vllm:64"
+  std::string source;   ///< the system and version whose rule it is
+  std::string formula;  ///< scheduled rows and, where known, metadata bytes, in words
+  std::function<PolicyCost(const BatchRows&)> cost;
+};
+
+/// The policy of that name, for example "block:128", "tile:128x2" or "capacity:1.25:megatron". Throws Error
+/// naming the text and what was expected. policy_forms() lists what is understood.
+Policy make_policy(const std::string& name, const PolicyWidths& widths = {});
+
+/// A spelling that make_policy() understands, and what it stands for.
+struct PolicyForm {
+  std::string spelling;
+  std::string meaning;
+};
+std::vector<PolicyForm> policy_forms();
+
+/// What a report shows unless told otherwise. Some rules depend on a batch's tokens: those are left out where
+/// the trace does not know them.
+std::vector<std::string> default_policies(bool tokens_known);
+
+}  // namespace dropless
