@@ -2,6 +2,9 @@
 // of block rows and block columns, so each array is a loop over experts with no sort.
 #include "dropless/block_topology.hpp"
 
+#include <algorithm>
+#include <numeric>
+
 #include "dropless/integer_math.hpp"
 
 namespace dropless {
@@ -29,6 +32,23 @@ std::vector<std::int64_t> widths_in_blocks(const RowLayout& layout, ArrayView<co
   return widths;
 }
 
+/// Refuses row offsets that are not those of the layout's own counts and block: a layout built for one block
+/// and used with another would place every later expert wrongly.
+void check_row_offsets(const RowLayout& layout) {
+  const std::size_t experts = static_cast<std::size_t>(layout.experts);
+  if (layout.rows_per_expert.size() != experts || layout.row_offsets.size() != experts + 1)
+    throw Error("row_offsets", std::to_string(layout.row_offsets.size()) + " entries",
+                "experts + 1 = " + std::to_string(experts + 1));
+  std::int64_t offset = 0;
+  for (std::size_t e = 0; e <= experts; ++e) {
+    if (layout.row_offsets[e] != offset)
+      throw Error("row_offsets[" + std::to_string(e) + "]", std::to_string(layout.row_offsets[e]),
+                  std::to_string(offset) + ", as rows_per_expert and block " + std::to_string(layout.block) +
+                      " give it");
+    if (e < experts) offset += round_up(layout.rows_per_expert[e], layout.block);
+  }
+}
+
 }  // namespace
 
 std::int64_t BlockTopology::metadata_bytes() const {
@@ -44,6 +64,7 @@ std::int64_t BlockTopology::value_bytes(std::int64_t bytes_per_element) const {
 BlockTopology block_topology(const RowLayout& layout, ArrayView<const std::int64_t> d_ff) {
   if (layout.block != 16 && layout.block != 32 && layout.block != 64 && layout.block != 128)
     throw Error("block", std::to_string(layout.block), "16, 32, 64 or 128");
+  check_row_offsets(layout);
   const std::vector<std::int64_t> widths = widths_in_blocks(layout, d_ff);
   BlockTopology topology;
   topology.block = layout.block;
@@ -58,37 +79,39 @@ BlockTopology block_topology(const RowLayout& layout, ArrayView<const std::int64
   checked_int32(topology.block_columns, "block columns");
   checked_int32(topology.nonzero_blocks, "non-zero blocks");
 
-  const std::size_t nonzero = static_cast<std::size_t>(topology.nonzero_blocks);
-  topology.offsets.reserve(static_cast<std::size_t>(topology.block_rows) + 1);
-  topology.offsets_transposed.reserve(static_cast<std::size_t>(topology.block_columns) + 1);
+  topology.offsets.resize(static_cast<std::size_t>(topology.block_rows) + 1);
+  topology.offsets_transposed.resize(static_cast<std::size_t>(topology.block_columns) + 1);
   for (auto* indices : {&topology.row_indices, &topology.column_indices, &topology.column_indices_transposed,
                         &topology.block_offsets_transposed})
-    indices->reserve(nonzero);
+    indices->resize(static_cast<std::size_t>(topology.nonzero_blocks));
 
-  std::int32_t first_block = 0, first_column = 0;
-  topology.offsets.push_back(0);
-  topology.offsets_transposed.push_back(0);
+  // Each array is written front to back; expert x adds its rectangle of blocks to all of them.
+  auto offset = topology.offsets.begin(), offset_transposed = topology.offsets_transposed.begin();
+  auto row_index = topology.row_indices.begin(), column_index = topology.column_indices.begin();
+  auto column_index_transposed = topology.column_indices_transposed.begin();
+  auto block_offset_transposed = topology.block_offsets_transposed.begin();
+  std::int32_t first_block = 0, first_row = 0, first_column = 0;
   for (std::size_t x = 0; x < widths.size(); ++x) {
-    const auto first_row = static_cast<std::int32_t>(layout.row_offsets[x] / layout.block);
     const auto end_row = static_cast<std::int32_t>(layout.row_offsets[x + 1] / layout.block);
     const auto width = static_cast<std::int32_t>(widths[x]), rows = end_row - first_row;
-    for (std::int32_t row = first_row; row < end_row; ++row) {
-      for (std::int32_t column = 0; column < width; ++column) {
-        topology.row_indices.push_back(row);
-        topology.column_indices.push_back(first_column + column);
-      }
-      topology.offsets.push_back(topology.offsets.back() + width);
+    for (std::int32_t i = 0; i < rows; ++i) {
+      *offset++ = first_block + i * width;
+      row_index = std::fill_n(row_index, width, first_row + i);
+      std::iota(column_index, column_index + width, first_column);
+      column_index += width;
     }
-    for (std::int32_t column = 0; column < width; ++column) {
-      for (std::int32_t row = 0; row < rows; ++row) {
-        topology.column_indices_transposed.push_back(first_row + row);
-        topology.block_offsets_transposed.push_back(first_block + row * width + column);
+    for (std::int32_t j = 0; j < width; ++j) {
+      *offset_transposed++ = first_block + j * rows;
+      for (std::int32_t i = 0; i < rows; ++i) {
+        *column_index_transposed++ = first_row + i;
+        *block_offset_transposed++ = first_block + i * width + j;
       }
-      topology.offsets_transposed.push_back(topology.offsets_transposed.back() + rows);
     }
     first_block += rows * width;
+    first_row = end_row;
     first_column += width;
   }
+  *offset = *offset_transposed = first_block;
   return topology;
 }
 

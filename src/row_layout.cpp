@@ -11,6 +11,11 @@ void check_shape(std::int64_t experts, std::int64_t block) {
   if (block < 1) throw Error("block", std::to_string(block), "at least 1");
 }
 
+/// Refuses more 64-bit entries than any memory addresses.
+void checked_array_size(std::int64_t entries, const char* argument) {
+  checked_product(entries, sizeof(std::int64_t), argument);
+}
+
 void finish_offsets(RowLayout& layout) {
   layout.row_offsets.assign(1, 0);
   layout.row_offsets.reserve(static_cast<std::size_t>(layout.experts) + 1);
@@ -27,6 +32,7 @@ void finish_offsets(RowLayout& layout) {
 template <class Id>
 RowLayout from_ids(ArrayView<const Id> expert_ids, std::int64_t experts, std::int64_t block) {
   check_shape(experts, block);
+  checked_array_size(experts, "experts");
   RowLayout layout;
   layout.experts = experts;
   layout.block = block;
@@ -43,6 +49,7 @@ RowLayout from_ids(ArrayView<const Id> expert_ids, std::int64_t experts, std::in
   }
   finish_offsets(layout);
   std::vector<std::int64_t> next(layout.row_offsets.begin(), layout.row_offsets.end() - 1);
+  checked_array_size(layout.scheduled_rows, "scheduled rows");
   layout.row_to_assignment.assign(static_cast<std::size_t>(layout.scheduled_rows), -1);
   layout.assignment_to_row.assign(expert_ids.size(), -1);
   for (std::size_t i = 0; i < expert_ids.size(); ++i) {

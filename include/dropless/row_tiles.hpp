@@ -33,7 +33,8 @@ DROPLESS_HOST_DEVICE constexpr std::int64_t row_tile_count(std::int64_t rows, Ro
 }
 
 /// First row (within the expert) of tile `index` of an expert with `rows` rows, for index in
-/// [0, row_tile_count]; index == row_tile_count gives `rows`. Tile i holds rows [begin(i), begin(i + 1)).
+/// [0, row_tile_count]; index == row_tile_count gives `rows`. Tile i holds rows [begin(i), begin(i + 1)). For
+/// fewer than 2^31 tiles.
 DROPLESS_HOST_DEVICE constexpr std::int64_t row_tile_begin(std::int64_t rows, std::int64_t index,
                                                            RowTileRule rule) {
   const std::int64_t granules = ceil_div(rows, rule.granule), tiles = row_tile_count(rows, rule);
