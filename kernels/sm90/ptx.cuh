@@ -1,0 +1,92 @@
+// Thin wrappers over the Hopper instructions that cuda::ptx lacks, and the few of its own that the kernels
+// use in one fixed form. Nothing here decides anything.
+#pragma once
+#include <cuda.h>
+
+#include <cuda/ptx>
+
+#include <cstdint>
+
+namespace dropless::sm90 {
+
+namespace ptx = cuda::ptx;
+
+__device__ inline std::uint32_t shared_address(const void* pointer) {
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+__device__ inline void wait(std::uint64_t& barrier, std::uint32_t parity) {
+  while (!ptx::mbarrier_try_wait_parity(&barrier, parity)) {
+  }
+}
+
+__device__ inline void expect_bytes(std::uint64_t& barrier, std::uint32_t bytes) {
+  ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &barrier, bytes);
+}
+
+template <int rank>
+__device__ inline void load_box(void* destination, const CUtensorMap* map, const std::int32_t (&at)[rank],
+                                std::uint64_t& barrier) {
+  ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global, destination, map, at, &barrier);
+}
+
+template <int rank>
+__device__ inline void store_box(const CUtensorMap* map, const std::int32_t (&at)[rank], const void* source) {
+  ptx::cp_async_bulk_tensor(ptx::space_global, ptx::space_shared, map, at, source);
+}
+
+/// Meets the 128 threads of one warpgroup; barrier 0 is __syncthreads'. The id is an immediate in each
+/// branch, since a run-time id would reserve all sixteen barriers.
+__device__ inline void warpgroup_barrier(int warpgroup) {
+  if (warpgroup == 0)
+    asm volatile("bar.sync 1, 128;" ::: "memory");
+  else
+    asm volatile("bar.sync 2, 128;" ::: "memory");
+}
+
+template <int registers>
+__device__ inline void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(registers));
+}
+template <int registers>
+__device__ inline void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers));
+}
+
+/// Programmatic dependent launch: lets the next kernel start its own set-up, and waits for the kernels before
+/// this one to have finished and written their results.
+__device__ inline void allow_next_kernel() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+__device__ inline void wait_for_previous_kernels() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+
+/// Makes a tensor map that lies in global memory visible to the TMA unit.
+__device__ inline void acquire_tensor_map(const CUtensorMap* map) {
+  asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
+}
+
+template <bool transpose>
+__device__ inline void store_matrices(std::uint32_t address, const std::uint32_t (&r)[4]) {
+  if constexpr (transpose)
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
+                 "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
+                 : "memory");
+  else
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(r[0]),
+                 "r"(r[1]), "r"(r[2]), "r"(r[3])
+                 : "memory");
+}
+
+template <bool transpose>
+__device__ inline void load_matrices(std::uint32_t address, std::uint32_t (&r)[4]) {
+  if constexpr (transpose)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(address)
+                 : "memory");
+  else
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+}  // namespace dropless::sm90

@@ -1,0 +1,260 @@
+// Hopper kernel for rows x weights (sdd and dsd, forward and input gradient): out[r, :] = in[r, :] W[expert
+// of r].
+//
+// Output features are wgmma's M and rows its N: a tile is 256 features by up to 128 rows of one expert, and N
+// is the tile's rows rounded up to 16, so that a short tile costs what its rows cost. A persistent grid walks
+// the device tile list; one thread loads by TMA, two warpgroups multiply, and finished tiles leave through
+// ragged TMA stores. Every tile shape adds k in the same order, so a row's bits do not depend on the tile it
+// fell into.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <algorithm>
+
+#include "product_arguments.hpp"
+#include "sm90/launch.hpp"
+#include "sm90/ragged_map.hpp"
+#include "sm90/tensor_map.hpp"
+#include "sm90/tile_pipeline.cuh"
+#include "tile_raster.hpp"
+
+namespace dropless {
+namespace sm90 {
+namespace {
+
+constexpr int row_box_sizes = 4;  // boxes of 16, 32, 64 and 128 rows: a short tile fills little shared memory
+
+struct RowsByWeightsMaps {
+  CUtensorMap in[row_box_sizes];
+  CUtensorMap weights, second_weights;
+  CUtensorMap out;
+};
+
+struct RowsByWeightsPlan {
+  const RowTile* tiles;
+  const std::int32_t* tile_count;
+  const std::int32_t features;  // n
+  const std::int32_t k_blocks;
+  const std::int32_t split_feature;  // first feature of the second tensor; n where there is none
+  const std::int32_t split_k;        // first k of the second tensor; past k where there is none
+  const std::uint32_t feature_tiles;
+  const std::uint32_t raster_group;
+  const bool accumulate;
+};
+
+/// The map for the smallest box that holds `rows` rows, as an index: boxes have 16 << index rows.
+__device__ int row_box(int rows) { return rows <= 16 ? 0 : rows <= 32 ? 1 : rows <= 64 ? 2 : 3; }
+
+template <bool k_by_n>
+__device__ void load_tiles(const RowsByWeightsMaps& maps, const RowsByWeightsPlan& plan, TileMemory& memory,
+                           TileRaster raster) {
+  RingPosition ring;
+  for (std::uint32_t work = blockIdx.x; work < raster.size(); work += gridDim.x) {
+    const auto [row_tile, feature_tile] = raster.at(work);
+    const RowTile tile = plan.tiles[row_tile];
+    const int first_feature = static_cast<int>(feature_tile) * tile_m;
+    const int boxes = min(subtiles, (plan.features - first_feature + 63) / 64), box = row_box(tile.rows);
+    const std::uint32_t bytes = boxes * subtile_bytes + (16 << box) * k_block * 2;
+    const RaggedCoordinates at = ragged_coordinates(tile.row_begin, tile.rows, 0);
+    for (int block = 0; block < plan.k_blocks; ++block) {
+      wait(memory.empty[ring.stage], ring.parity ^ 1);
+      std::uint64_t& full = memory.full[ring.stage];
+      expect_bytes(full, bytes);
+      const int k = block * k_block;
+      load_box(memory.b[ring.stage], &maps.in[box], {k, at.row, at.origin, at.wrap}, full);
+      const bool second_k = k >= plan.split_k;
+      const int weight_k = second_k ? k - plan.split_k : k;
+      for (int i = 0; i < boxes; ++i) {
+        const int feature = first_feature + i * 64;
+        const bool second_feature = feature >= plan.split_feature;
+        const int weight_feature = second_feature ? feature - plan.split_feature : feature;
+        const CUtensorMap* map = second_k || second_feature ? &maps.second_weights : &maps.weights;
+        if constexpr (k_by_n)
+          load_box(memory.a[ring.stage][i], map, {weight_feature, weight_k, tile.expert}, full);
+        else
+          load_box(memory.a[ring.stage][i], map, {weight_k, weight_feature, tile.expert}, full);
+      }
+      ring.advance();
+    }
+  }
+}
+
+template <class Element, bool k_by_n>
+__device__ void multiply_tiles(const RowsByWeightsMaps& maps, const RowsByWeightsPlan& plan,
+                               TileMemory& memory, TileRaster raster, int warpgroup) {
+  const bool elected = threadIdx.x % 128 == 0;
+  RingPosition ring;
+  std::uint32_t previous_parity = 0;
+  for (std::uint32_t work = blockIdx.x; work < raster.size(); work += gridDim.x) {
+    const auto [row_tile, feature_tile] = raster.at(work);
+    const RowTile tile = plan.tiles[row_tile];
+    const int feature =
+        static_cast<int>(feature_tile) * tile_m + warpgroup * 64;  // of this warpgroup's first subtile
+    const int active = (feature < plan.features) + (feature + 128 < plan.features);
+    const int halves = tile.rows > 64 ? 2 : 1;
+    if (active == 0) {
+      skip_stages(memory, ring, plan.k_blocks);
+      continue;
+    }
+    if (plan.accumulate && elected) {
+      ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>());
+      expect_bytes(memory.previous_output[warpgroup], active * halves * subtile_bytes);
+      for (int i = 0; i < active; ++i)
+        for (int half = 0; half < halves; ++half) {
+          const RaggedCoordinates at = ragged_coordinates(tile.row_begin, tile.rows, half * 64);
+          load_box(memory.staging[half][2 * i + warpgroup], &maps.out,
+                   {feature + 128 * i, at.row, at.origin, at.wrap}, memory.previous_output[warpgroup]);
+        }
+    }
+
+    float d[subtiles_per_warpgroup][64];
+    const auto multiply = [&](auto n) {
+      constexpr int rows = decltype(n)::value;
+      if (active == 2)
+        multiply_stages<Element, rows, 2, k_by_n, false>(memory, ring, warpgroup, plan.k_blocks, d);
+      else
+        multiply_stages<Element, rows, 1, k_by_n, false>(memory, ring, warpgroup, plan.k_blocks, d);
+    };
+    switch ((tile.rows + 15) / 16) {
+      case 1:
+        multiply(std::integral_constant<int, 16>());
+        break;
+      case 2:
+        multiply(std::integral_constant<int, 32>());
+        break;
+      case 3:
+        multiply(std::integral_constant<int, 48>());
+        break;
+      case 4:
+        multiply(std::integral_constant<int, 64>());
+        break;
+      case 5:
+        multiply(std::integral_constant<int, 80>());
+        break;
+      case 6:
+        multiply(std::integral_constant<int, 96>());
+        break;
+      case 7:
+        multiply(std::integral_constant<int, 112>());
+        break;
+      default:
+        multiply(std::integral_constant<int, 128>());
+        break;
+    }
+
+    if (plan.accumulate) {
+      wait(memory.previous_output[warpgroup], previous_parity);
+      previous_parity ^= 1;
+    } else {
+      if (elected) ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>());
+      warpgroup_barrier(warpgroup);
+    }
+#pragma unroll
+    for (int i = 0; i < subtiles_per_warpgroup; ++i)
+#pragma unroll
+      for (int half = 0; half < tile_n / 64; ++half)
+        if (i < active && half < halves)
+          stage_piece<Element, true>(memory.staging[half][2 * i + warpgroup], d[i], half, plan.accumulate);
+    ptx::fence_proxy_async(ptx::space_shared);
+    warpgroup_barrier(warpgroup);
+    if (elected) {
+      for (int i = 0; i < active; ++i)
+        for (int half = 0; half < halves; ++half) {
+          const RaggedCoordinates at = ragged_coordinates(tile.row_begin, tile.rows, half * 64);
+          store_box(&maps.out, {feature + 128 * i, at.row, at.origin, at.wrap},
+                    memory.staging[half][2 * i + warpgroup]);
+        }
+      ptx::cp_async_bulk_commit_group();
+    }
+  }
+  if (elected) ptx::cp_async_bulk_wait_group(ptx::n32_t<0>());
+}
+
+template <class Element, bool k_by_n>
+__global__ void __launch_bounds__(threads_per_block, 1)
+    rows_by_weights_kernel(const __grid_constant__ RowsByWeightsMaps maps,
+                           const __grid_constant__ RowsByWeightsPlan plan) {
+  TileMemory& memory = tile_memory();
+  initialise_barriers(memory);
+  allow_next_kernel();
+  wait_for_previous_kernels();
+  const TileRaster raster{static_cast<std::uint32_t>(*plan.tile_count), plan.feature_tiles,
+                          plan.raster_group};
+  const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / 128, 0);
+  if (warpgroup == consumer_warpgroups) {
+    give_registers<40>();
+    if (threadIdx.x == 128 * consumer_warpgroups) load_tiles<k_by_n>(maps, plan, memory, raster);
+  } else {
+    take_registers<232>();
+    multiply_tiles<Element, k_by_n>(maps, plan, memory, raster, warpgroup);
+  }
+}
+
+template <class Element>
+auto choose_kernel(WeightOrder order) {
+  return order == WeightOrder::k_by_n ? rows_by_weights_kernel<Element, true>
+                                      : rows_by_weights_kernel<Element, false>;
+}
+
+CUtensorMap weight_map(const ExpertWeights& weights, const WeightTensor& tensor, std::int64_t k,
+                       std::int64_t n) {
+  const bool k_by_n = weights.order == WeightOrder::k_by_n;
+  return matrix_map(tensor.data, k_by_n ? n : k, k_by_n ? k : n, weights.experts, weights.leading_dimension,
+                    tensor.expert_stride, weights.type);
+}
+
+bool weights_addressable(const ExpertWeights& weights, const WeightTensor& tensor) {
+  return tensor.matrices == nullptr && addressable(tensor.data, weights.leading_dimension, weights.type) &&
+         addressable(tensor.data, tensor.expert_stride, weights.type);
+}
+
+}  // namespace
+}  // namespace sm90
+
+bool sm90_can_run(const RowsByWeights& product) {
+  const ExpertWeights& weights = product.weights;
+  const bool split = weights.second.data != nullptr || weights.second.matrices != nullptr;
+  const std::int64_t split_extent = (product.split_n ? weights.n : weights.k) / 2;
+  const std::int64_t feature_tiles = ceil_div(weights.n, sm90::tile_m);
+  return weights.type != ElementType::fp32 && weights.widths.d_ff == nullptr &&
+         product.rows.tile_rule.tile_rows <= sm90::tile_n && product.rows.rows_bound < sm90::ragged_rows &&
+         weights.k < (1 << 30) && weights.n < (1 << 30) &&
+         product.rows.tile_bound * feature_tiles < (1ll << 31) &&
+         sm90::addressable(product.in.data, product.in.leading_dimension, weights.type) &&
+         sm90::addressable(product.out.data, product.out.leading_dimension, weights.type) &&
+         sm90::weights_addressable(weights, weights.first) &&
+         (!split || (split_extent % 64 == 0 && sm90::weights_addressable(weights, weights.second)));
+}
+
+void launch_sm90(const RowsByWeights& product, Stream stream) {
+  using namespace sm90;
+  const ExpertWeights& weights = product.weights;
+  const bool split = weights.second.data != nullptr;
+  const std::int64_t tensor_n = split && product.split_n ? weights.n / 2 : weights.n;
+  const std::int64_t tensor_k = split && !product.split_n ? weights.k / 2 : weights.k;
+  RowsByWeightsMaps maps;
+  for (int i = 0; i < row_box_sizes; ++i)
+    maps.in[i] = ragged_map(product.in.data, weights.k, product.in.leading_dimension, weights.type, 16u << i);
+  maps.weights = weight_map(weights, weights.first, tensor_k, tensor_n);
+  maps.second_weights = split ? weight_map(weights, weights.second, tensor_k, tensor_n) : maps.weights;
+  maps.out = ragged_map(product.out.data, weights.n, product.out.leading_dimension, weights.type, 64);
+
+  const auto n = static_cast<std::int32_t>(weights.n), k = static_cast<std::int32_t>(weights.k);
+  const auto feature_tiles = static_cast<std::uint32_t>(ceil_div(n, tile_m));
+  const RowsByWeightsPlan plan{product.rows.tiles,
+                               product.rows.tile_count,
+                               n,
+                               static_cast<std::int32_t>(ceil_div(k, k_block)),
+                               split && product.split_n ? n / 2 : n,
+                               split && !product.split_n ? k / 2 : k,
+                               feature_tiles,
+                               8,
+                               product.accumulate};
+  const std::int64_t work = product.rows.tile_bound * feature_tiles;
+  const auto blocks = static_cast<std::uint32_t>(std::min<std::int64_t>(work, product.multiprocessors));
+  const auto kernel = weights.type == ElementType::bf16 ? choose_kernel<__nv_bfloat16>(weights.order)
+                                                        : choose_kernel<__half>(weights.order);
+  launch_persistent(kernel, blocks, threads_per_block, tile_memory_bytes, stream, maps, plan);
+}
+
+}  // namespace dropless

@@ -1,0 +1,231 @@
+// Hopper kernel for rows^T x rows: dW[e] (+)= A[rows of e]^T B[rows of e], where k runs over the expert's own
+// rows.
+//
+// A tile is 256 columns of A by 128 columns of B of one expert. Both operands come in boxes of 64 rows
+// through the ragged map, which fills what lies past the expert's last row with zeros: a neighbour's values,
+// NaN or not, never reach the sum. An expert without rows passes no stage and stores zeros.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <algorithm>
+
+#include "product_arguments.hpp"
+#include "sm90/launch.hpp"
+#include "sm90/ragged_map.hpp"
+#include "sm90/tensor_map.hpp"
+#include "sm90/tile_pipeline.cuh"
+#include "tile_raster.hpp"
+
+namespace dropless {
+namespace sm90 {
+namespace {
+
+struct WeightGradientMaps {
+  CUtensorMap a, b;
+  CUtensorMap dw;  // unused for float gradients
+};
+
+struct WeightGradientPlan {
+  const std::int32_t* row_begin;
+  const std::int32_t* row_count;
+  const std::uint32_t experts;
+  const std::int32_t m, n;
+  const TileRaster raster;  // of one expert: row tiles along m, column tiles along n
+  const bool accumulate;
+  float* const float_dw;  // float gradients are written from registers
+  const std::int64_t leading_dimension, expert_stride;
+};
+
+struct Work {
+  std::int32_t expert, row_begin, row_count, first_m, first_n;
+};
+
+__device__ Work work_at(const WeightGradientPlan& plan, std::uint32_t work) {
+  const std::uint32_t expert = work / plan.raster.size();
+  const auto [row_tile, column_tile] = plan.raster.at(work % plan.raster.size());
+  return {static_cast<std::int32_t>(expert), plan.row_begin[expert], max(plan.row_count[expert], 0),
+          static_cast<std::int32_t>(row_tile) * tile_m, static_cast<std::int32_t>(column_tile) * tile_n};
+}
+
+__device__ int row_blocks(const Work& work) { return (work.row_count + k_block - 1) / k_block; }
+
+__device__ void load_tiles(const WeightGradientMaps& maps, const WeightGradientPlan& plan,
+                           TileMemory& memory) {
+  RingPosition ring;
+  for (std::uint32_t place = blockIdx.x; place < plan.experts * plan.raster.size(); place += gridDim.x) {
+    const Work work = work_at(plan, place);
+    const int a_boxes = min(subtiles, (plan.m - work.first_m + 63) / 64);
+    const int b_boxes = min(tile_n / 64, (plan.n - work.first_n + 63) / 64);
+    for (int block = 0; block < row_blocks(work); ++block) {
+      wait(memory.empty[ring.stage], ring.parity ^ 1);
+      std::uint64_t& full = memory.full[ring.stage];
+      expect_bytes(full, (a_boxes + b_boxes) * subtile_bytes);
+      const RaggedCoordinates at = ragged_coordinates(work.row_begin, work.row_count, block * k_block);
+      for (int i = 0; i < a_boxes; ++i)
+        load_box(memory.a[ring.stage][i], &maps.a, {work.first_m + i * 64, at.row, at.origin, at.wrap}, full);
+      for (int i = 0; i < b_boxes; ++i)
+        load_box(memory.b[ring.stage] + i * subtile_bytes, &maps.b,
+                 {work.first_n + i * 64, at.row, at.origin, at.wrap}, full);
+      ring.advance();
+    }
+  }
+}
+
+/// Writes one subtile's floats straight from registers.
+__device__ void store_floats(const WeightGradientPlan& plan, const Work& work, int first_m, int columns,
+                             const float (&d)[64]) {
+  const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+  float* const matrix = plan.float_dw + work.expert * plan.expert_stride;
+#pragma unroll
+  for (int j = 0; j < tile_n / 8; ++j)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int m = first_m + warp * 16 + lane / 4 + i / 2 * 8, column = j * 8 + lane % 4 * 2 + i % 2;
+      if (m >= plan.m || column >= columns) continue;
+      float& out = matrix[m * plan.leading_dimension + work.first_n + column];
+      out = plan.accumulate ? out + d[j * 4 + i] : d[j * 4 + i];
+    }
+}
+
+template <class Element, bool float_output>
+__device__ void multiply_tiles(const WeightGradientMaps& maps, const WeightGradientPlan& plan,
+                               TileMemory& memory, int warpgroup) {
+  const bool elected = threadIdx.x % 128 == 0;
+  RingPosition ring;
+  std::uint32_t previous_parity = 0;
+  for (std::uint32_t place = blockIdx.x; place < plan.experts * plan.raster.size(); place += gridDim.x) {
+    const Work work = work_at(plan, place);
+    const int m = work.first_m + warpgroup * 64;  // of this warpgroup's first subtile
+    const int active = (m < plan.m) + (m + 128 < plan.m);
+    const int columns = min(tile_n, plan.n - work.first_n), halves = columns > 64 ? 2 : 1;
+    const int blocks = row_blocks(work);
+    if (active == 0) {
+      skip_stages(memory, ring, blocks);
+      continue;
+    }
+    if (!float_output && plan.accumulate && elected) {
+      ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>());
+      expect_bytes(memory.previous_output[warpgroup], active * halves * subtile_bytes);
+      for (int i = 0; i < active; ++i)
+        for (int half = 0; half < halves; ++half)
+          load_box(memory.staging[half][2 * i + warpgroup], &maps.dw,
+                   {work.first_n + half * 64, m + 128 * i, work.expert}, memory.previous_output[warpgroup]);
+    }
+
+    float d[subtiles_per_warpgroup][64] = {};  // what an expert without rows stores
+    const auto multiply = [&](auto n) {
+      if (active == 2)
+        multiply_stages<Element, decltype(n)::value, 2, true, true>(memory, ring, warpgroup, blocks, d);
+      else
+        multiply_stages<Element, decltype(n)::value, 1, true, true>(memory, ring, warpgroup, blocks, d);
+    };
+    if (halves == 2)
+      multiply(std::integral_constant<int, 128>());
+    else
+      multiply(std::integral_constant<int, 64>());
+
+    if constexpr (float_output) {
+#pragma unroll
+      for (int i = 0; i < subtiles_per_warpgroup; ++i)
+        if (i < active) store_floats(plan, work, m + 128 * i, columns, d[i]);
+    } else {
+      if (plan.accumulate) {
+        wait(memory.previous_output[warpgroup], previous_parity);
+        previous_parity ^= 1;
+      } else {
+        if (elected) ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>());
+        warpgroup_barrier(warpgroup);
+      }
+#pragma unroll
+      for (int i = 0; i < subtiles_per_warpgroup; ++i)
+#pragma unroll
+        for (int half = 0; half < tile_n / 64; ++half)
+          if (i < active && half < halves)
+            stage_piece<Element, false>(memory.staging[half][2 * i + warpgroup], d[i], half, plan.accumulate);
+      ptx::fence_proxy_async(ptx::space_shared);
+      warpgroup_barrier(warpgroup);
+      if (elected) {
+        for (int i = 0; i < active; ++i)
+          for (int half = 0; half < halves; ++half)
+            store_box(&maps.dw, {work.first_n + half * 64, m + 128 * i, work.expert},
+                      memory.staging[half][2 * i + warpgroup]);
+        ptx::cp_async_bulk_commit_group();
+      }
+    }
+  }
+  if (!float_output && elected) ptx::cp_async_bulk_wait_group(ptx::n32_t<0>());
+}
+
+template <class Element, bool float_output>
+__global__ void __launch_bounds__(threads_per_block, 1)
+    weight_gradient_kernel(const __grid_constant__ WeightGradientMaps maps,
+                           const __grid_constant__ WeightGradientPlan plan) {
+  TileMemory& memory = tile_memory();
+  initialise_barriers(memory);
+  allow_next_kernel();
+  wait_for_previous_kernels();
+  const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / 128, 0);
+  if (warpgroup == consumer_warpgroups) {
+    give_registers<40>();
+    if (threadIdx.x == 128 * consumer_warpgroups) load_tiles(maps, plan, memory);
+  } else {
+    take_registers<232>();
+    multiply_tiles<Element, float_output>(maps, plan, memory, warpgroup);
+  }
+}
+
+template <class Element>
+auto choose_kernel(ElementType output) {
+  return output == ElementType::fp32 ? weight_gradient_kernel<Element, true>
+                                     : weight_gradient_kernel<Element, false>;
+}
+
+TileRaster raster_of(const ExpertGradients& dw) {
+  return {static_cast<std::uint32_t>(ceil_div(dw.m, tile_m)),
+          static_cast<std::uint32_t>(ceil_div(dw.n, tile_n)), 8};
+}
+
+}  // namespace
+}  // namespace sm90
+
+bool sm90_can_run(const RowsTransposedByRows& product) {
+  const ExpertGradients& dw = product.dw;
+  const bool output_addressable =
+      dw.type == ElementType::fp32 || (sm90::addressable(dw.data, dw.leading_dimension, dw.type) &&
+                                       sm90::addressable(dw.data, dw.expert_stride, dw.type));
+  const std::int64_t tiles = ceil_div(dw.m, sm90::tile_m) * ceil_div(dw.n, sm90::tile_n);
+  return product.a.type != ElementType::fp32 && dw.matrices == nullptr && output_addressable &&
+         dw.m < (1 << 30) && dw.n < (1 << 30) && product.rows.rows_bound < sm90::ragged_rows &&
+         tiles < (1ll << 31) / std::max<std::int64_t>(dw.experts, 1) &&
+         sm90::addressable(product.a.data, product.a.leading_dimension, product.a.type) &&
+         sm90::addressable(product.b.data, product.b.leading_dimension, product.b.type);
+}
+
+void launch_sm90(const RowsTransposedByRows& product, Stream stream) {
+  using namespace sm90;
+  const ExpertGradients& dw = product.dw;
+  const ElementType type = product.a.type;
+  WeightGradientMaps maps;
+  maps.a = ragged_map(product.a.data, dw.m, product.a.leading_dimension, type, k_block);
+  maps.b = ragged_map(product.b.data, dw.n, product.b.leading_dimension, type, k_block);
+  maps.dw = dw.type == ElementType::fp32 ? maps.a
+                                         : matrix_map(dw.data, dw.n, dw.m, dw.experts, dw.leading_dimension,
+                                                      dw.expert_stride, dw.type);
+  const WeightGradientPlan plan{product.rows.row_begin,
+                                product.rows.row_count,
+                                static_cast<std::uint32_t>(dw.experts),
+                                static_cast<std::int32_t>(dw.m),
+                                static_cast<std::int32_t>(dw.n),
+                                raster_of(dw),
+                                product.accumulate,
+                                dw.type == ElementType::fp32 ? static_cast<float*>(dw.data) : nullptr,
+                                dw.leading_dimension,
+                                dw.expert_stride};
+  const std::int64_t work = dw.experts * plan.raster.size();
+  const auto blocks = static_cast<std::uint32_t>(std::min<std::int64_t>(work, product.multiprocessors));
+  const auto kernel =
+      type == ElementType::bf16 ? choose_kernel<__nv_bfloat16>(dw.type) : choose_kernel<__half>(dw.type);
+  launch_persistent(kernel, blocks, threads_per_block, tile_memory_bytes, stream, maps, plan);
+}
+
+}  // namespace dropless

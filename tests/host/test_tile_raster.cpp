@@ -1,0 +1,47 @@
+// The raster that persistent grids walk, and the coordinates of the ragged tensor map, checked exhaustively.
+#include <set>
+#include <utility>
+
+#include "catch.hpp"
+#include "sm90/ragged_map.hpp"
+#include "tile_raster.hpp"
+
+TEST_CASE("tile raster: every pair of row and column tile has exactly one place") {
+  for (std::uint32_t rows : {1u, 2u, 7u, 8u, 9u, 40u})
+    for (std::uint32_t columns : {1u, 3u, 12u})
+      for (std::uint32_t group : {1u, 2u, 8u, 64u}) {
+        const dropless::TileRaster raster{rows, columns, group};
+        std::set<std::pair<std::uint32_t, std::uint32_t>> seen;
+        for (std::uint32_t work = 0; work < raster.size(); ++work) {
+          const auto [row, column] = raster.at(work);
+          REQUIRE(row < rows);
+          REQUIRE(column < columns);
+          seen.insert({row, column});
+        }
+        REQUIRE(seen.size() == rows * columns);
+      }
+}
+
+TEST_CASE("tile raster: the places of one group share a column tile before the next") {
+  const dropless::TileRaster raster{20, 4, 8};
+  for (std::uint32_t work = 0; work < 8; ++work) REQUIRE(raster.at(work).column_tile == 0);
+  REQUIRE(raster.at(8).column_tile == 1);
+  REQUIRE(raster.at(16 * 4).row_tile == 16);  // the last group holds 4 row tiles
+  REQUIRE(raster.at(16 * 4 + 4).column_tile == 1);
+}
+
+TEST_CASE("ragged map: the hardware's address is the row's, and the bound is the expert's last row") {
+  using namespace dropless::sm90;
+  for (std::uint64_t pitch : {16ull, 128ull, 5760ull, 28672ull, (1ull << 34) - 16})
+    for (std::int32_t begin : {0, 1, 127, 1 << 20, 2000000000})
+      for (std::int32_t length : {1, 15, 128, 40000, 1 << 29}) {
+        if (std::int64_t{begin} + length >= ragged_origins) continue;
+        for (std::int32_t row : {0, 1, 63, length - 1, length, length + 64}) {
+          const RaggedCoordinates at = ragged_coordinates(begin, length, row);
+          REQUIRE(ragged_offset(at, pitch) == pitch * (std::uint64_t(begin) + std::uint64_t(row)));
+          REQUIRE((at.row < ragged_rows) == (row < length));
+          REQUIRE(at.origin < ragged_origins);
+          REQUIRE(at.wrap < ragged_origins);
+        }
+      }
+}
