@@ -1,0 +1,95 @@
+// The tile list of rows that somebody else laid out: tiles per expert, their prefix sums, and the list. Every
+// block scans all experts for itself and then writes its share of the list, so one launch suffices.
+#include "dropless/expert_rows.hpp"
+
+#include "block_scan.cuh"
+#include "device_memory_layout.hpp"
+#include "launch.cuh"
+#include "tile_list.hpp"
+#include "tile_rule_check.hpp"
+
+namespace dropless {
+namespace {
+
+constexpr int threads = 256;
+constexpr std::int64_t max_blocks = 64;
+
+__global__ void __launch_bounds__(threads)
+    cut_tiles(const std::int32_t* __restrict__ row_begin, const std::int32_t* __restrict__ row_count,
+              int experts, RowTileRule rule, std::int64_t tile_bound, RowTile* tiles,
+              std::int32_t* tile_count) {
+  extern __shared__ std::int32_t tile_begin[];  // [experts]
+  __shared__ std::int64_t warp_totals[32];
+  std::int64_t total = 0;
+  for (int first = 0; first < experts; first += threads) {
+    const int expert = first + static_cast<int>(threadIdx.x);
+    const std::int64_t own = expert < experts ? row_tile_count(max(row_count[expert], 0), rule) : 0;
+    const BlockScan<std::int64_t> scan = block_inclusive_scan(own, warp_totals);
+    // Past the bound no tile is written, so what a sum beyond it is cut to does not matter.
+    if (expert < experts)
+      tile_begin[expert] = static_cast<std::int32_t>(min(total + scan.inclusive - own, tile_bound));
+    total += scan.total;
+  }
+  __syncthreads();
+  // Counts that break the promise of expert_rows.hpp must not write past the list.
+  total = min(total, tile_bound);
+  if (blockIdx.x == 0 && threadIdx.x == 0) *tile_count = static_cast<std::int32_t>(total);
+  for (std::int64_t tile = std::int64_t{blockIdx.x} * threads + threadIdx.x; tile < total;
+       tile += std::int64_t{gridDim.x} * threads) {
+    const std::int32_t expert = range_of(tile_begin, experts, static_cast<std::int32_t>(tile));
+    tiles[tile] = row_tile(expert, row_begin[expert], row_count[expert], tile - tile_begin[expert], rule);
+  }
+}
+
+struct TileList {
+  RowTile* tiles;
+  std::int32_t* count;
+};
+
+TileList lay_out(DeviceMemoryLayout& layout, std::int64_t tile_bound) {
+  return {layout.array<RowTile>(tile_bound), layout.array<std::int32_t>(1)};
+}
+
+void check_bounds(std::int64_t experts, std::int64_t rows_bound, RowTileRule rule) {
+  if (experts < 1 || experts > 4096) throw Error("experts", std::to_string(experts), "1..4096");
+  if (rows_bound < 0) throw Error("rows_bound", std::to_string(rows_bound), "0 or more");
+  checked_int32(rows_bound, "rows_bound");
+  check_tile_rule(rule);
+}
+
+}  // namespace
+
+std::size_t expert_rows_bytes(std::int64_t experts, std::int64_t rows_bound, RowTileRule tile_rule) {
+  check_bounds(experts, rows_bound, tile_rule);
+  DeviceMemoryLayout layout;
+  lay_out(layout, row_tile_bound(rows_bound, experts, tile_rule));
+  return layout.used();
+}
+
+ExpertRows prepare_expert_rows(const std::int32_t* row_begin, const std::int32_t* row_count,
+                               std::int64_t experts, std::int64_t rows_bound, void* memory,
+                               std::size_t memory_bytes, Stream stream, RowTileRule tile_rule) {
+  const std::size_t needed = expert_rows_bytes(experts, rows_bound, tile_rule);
+  if (row_begin == nullptr) throw Error("row_begin", "null", "device memory");
+  if (row_count == nullptr) throw Error("row_count", "null", "device memory");
+  DeviceMemoryLayout layout(memory, memory_bytes, needed, "memory");
+  const std::int64_t bound = row_tile_bound(rows_bound, experts, tile_rule);
+  const TileList list = lay_out(layout, bound);
+  const std::int64_t blocks = ceil_div(bound + 1, threads);
+  launch("cut_tiles", cut_tiles, static_cast<unsigned>(blocks < max_blocks ? blocks : max_blocks), threads,
+         static_cast<std::size_t>(experts) * sizeof(std::int32_t), stream, LaunchOrder::after_previous,
+         row_begin, row_count, static_cast<int>(experts), tile_rule, bound, list.tiles, list.count);
+
+  ExpertRows rows;
+  rows.experts = experts;
+  rows.rows_bound = rows_bound;
+  rows.row_begin = row_begin;
+  rows.row_count = row_count;
+  rows.tiles = list.tiles;
+  rows.tile_count = list.count;
+  rows.tile_bound = bound;
+  rows.tile_rule = tile_rule;
+  return rows;
+}
+
+}  // namespace dropless
