@@ -7,3 +7,4 @@ class App;
 }
 
 void add_report_command(CLI::App& program);
+void add_topology_command(CLI::App& program);

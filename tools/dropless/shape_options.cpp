@@ -1,0 +1,31 @@
+// Widths from the command line.
+#include "shape_options.hpp"
+
+#include <CLI/CLI.hpp>
+
+using namespace dropless;
+
+ShapeOptions::ShapeOptions(CLI::App& command) {
+  command.add_option("--model", model_, "Known model (data/models.json) or a Hugging Face config.json");
+  command.add_option("--mlp", mlp_, "Kind of the expert MLP: linear2 (4ndh FLOPs) or glu (6ndh)");
+  command.add_option("--d-model", d_model_, "Hidden size")->check(CLI::PositiveNumber);
+  command.add_option("--d-ff", d_ff_, "Width of one expert")->check(CLI::PositiveNumber);
+  command.add_option("--dtype", dtype_, "Element type: bf16 (the default), fp16 or fp32");
+}
+
+std::optional<ModelShape> ShapeOptions::shape() const {
+  const bool stated = !mlp_.empty() || !dtype_.empty() || d_model_ > 0 || d_ff_ > 0;
+  if (model_.empty() && !stated) return std::nullopt;
+  ModelShape shape;
+  if (!model_.empty())
+    shape = find_model_shape(model_);
+  else if (mlp_.empty() || d_model_ == 0 || d_ff_ == 0)
+    throw Error("the model's shape", "incomplete", "--mlp, --d-model and --d-ff together, or --model");
+  if (!mlp_.empty()) shape.mlp = mlp_kind_from_name(mlp_);
+  if (!dtype_.empty()) shape.dtype = element_from_name(dtype_);
+  if (d_model_ > 0) shape.d_model = d_model_;
+  if (d_ff_ > 0) shape.d_ff = d_ff_;
+  if (stated) shape.source += shape.source.empty() ? "the command line" : ", changed on the command line";
+  if (model_.empty()) shape.name = "widths from the command line";
+  return shape;
+}
