@@ -7,4 +7,5 @@ class App;
 }
 
 void add_report_command(CLI::App& program);
+void add_roofline_command(CLI::App& program);
 void add_topology_command(CLI::App& program);
