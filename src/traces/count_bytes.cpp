@@ -1,0 +1,199 @@
+// Counting bytes of expert ids with bit masks instead of a table of counters.
+//
+// A table costs a load, an add and a store for each id, which is the speed limit of a plain histogram. Here a
+// token's ids become one set of bits (bit e: the token names expert e), eight tokens side by side in a
+// vector, and the sets of many tokens are summed by carry-save adders: plane p holds bit p of 64 counters at
+// once. A token that names an expert twice sets one bit only, so the counts then miss rows; that is how
+// duplicates are noticed, and the caller counts those tokens the plain way.
+#include "traces/count_bytes.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "traces/count_rows.hpp"
+
+namespace dropless::traces {
+namespace {
+
+#define DROPLESS_INLINE inline __attribute__((always_inline))
+
+constexpr int lanes = 8;
+typedef std::uint64_t Lanes __attribute__((vector_size(8 * lanes)));
+
+/// One full adder of bits: low and carry of a + b + c, in place.
+DROPLESS_INLINE void add_bits(Lanes& low, Lanes& carry, const Lanes& a, const Lanes& b) {
+  const Lanes half = a ^ b;
+  carry = (a & b) | (half & low);
+  low ^= half;
+}
+
+/// 64 counters in each lane, held as bit planes. A lane counts to 2^planes - 1, and gets an eighth of the
+/// tokens.
+constexpr int planes = 10;
+static_assert(distinct_bytes_limit / lanes < 1 << planes);
+
+struct BitCounters {
+  Lanes plane[planes] = {};
+
+  /// Adds eight masks.
+  DROPLESS_INLINE void add8(const Lanes (&mask)[8]) {
+    Lanes two[4], four[2], eight;
+    for (int i = 0; i < 4; ++i) add_bits(plane[0], two[i], mask[2 * i], mask[2 * i + 1]);
+    for (int i = 0; i < 2; ++i) add_bits(plane[1], four[i], two[2 * i], two[2 * i + 1]);
+    add_bits(plane[2], eight, four[0], four[1]);
+    for (int p = 3; p < planes; ++p) {
+      const Lanes carry = plane[p] & eight;
+      plane[p] ^= eight;
+      eight = carry;
+    }
+  }
+
+  /// Adds the 64 counters, summed over the lanes, to `counts`.
+  DROPLESS_INLINE void flush(std::int64_t* counts) const {
+    // Lanes are added in the bit planes first: 64 counters at a time, no extraction.
+    constexpr int sum_planes = planes + 3;
+    std::uint64_t sum[lanes][sum_planes] = {};
+    for (int lane = 0; lane < lanes; ++lane)
+      for (int p = 0; p < planes; ++p) sum[lane][p] = plane[p][lane];
+    for (int width = lanes / 2; width > 0; width /= 2)
+      for (int lane = 0; lane < width; ++lane) {
+        std::uint64_t carry = 0;
+        for (int p = 0; p < sum_planes; ++p) {
+          const std::uint64_t a = sum[lane][p], b = sum[lane + width][p];
+          sum[lane][p] = a ^ b ^ carry;
+          carry = (a & b) | ((a ^ b) & carry);
+        }
+      }
+    std::uint64_t expanded[64] = {};
+    for (int p = 0; p < sum_planes; ++p)
+      for (int bit = 0; bit < 64; ++bit) expanded[bit] += ((sum[0][p] >> bit) & 1) << p;
+    for (int bit = 0; bit < 64; ++bit) counts[bit] += static_cast<std::int64_t>(expanded[bit]);
+  }
+};
+
+/// `words`: 64-bit words of an expert set. top_k ids of a token are adjacent bytes of a 64-bit lane, so that
+/// a lane holds 8 / top_k tokens.
+template <int top_k, int words>
+DROPLESS_INLINE void count_masks(const std::uint8_t* ids, std::int64_t bytes, std::int64_t* rows_per_expert) {
+  BitCounters counters[words];
+  Lanes pending[words][8] = {};
+  int waiting = 0;
+  const auto add_pending = [&]() __attribute__((always_inline)) {
+    for (int w = 0; w < words; ++w) counters[w].add8(pending[w]);
+    waiting = 0;
+  };
+  const Lanes one = Lanes{} + 1;
+  for (std::int64_t at = 0; at < bytes; at += 8 * lanes) {
+    Lanes row = {};
+    const std::int64_t left = std::min<std::int64_t>(bytes - at, 8 * lanes);
+    std::memcpy(&row, ids + at, static_cast<std::size_t>(left));
+    // What lies past the end must set no bit: whole lanes, or tokens within the last one.
+    const bool partial = left < 8 * lanes;
+    for (int token = 0; token < 8 / top_k; ++token) {
+      Lanes set[words] = {};
+      for (int slot = 0; slot < top_k; ++slot) {
+        const Lanes id = row >> (8 * (token * top_k + slot));
+        const Lanes bit = one << (id & 63);
+        if constexpr (words == 1) {
+          set[0] |= bit;
+        } else {
+          const Lanes word = (id >> 6) & 3;
+          for (int w = 0; w < words; ++w) set[w] |= bit & (Lanes)(word == Lanes{} + std::uint64_t(w));
+        }
+      }
+      if (partial)
+        for (int lane = 0; lane < lanes; ++lane)
+          if (lane * 8 + token * top_k >= left)
+            for (int w = 0; w < words; ++w) set[w][lane] = 0;
+      for (int w = 0; w < words; ++w) pending[w][waiting] = set[w];
+      if (++waiting == 8) add_pending();
+    }
+  }
+  if (waiting > 0) {
+    for (int w = 0; w < words; ++w)
+      for (int i = waiting; i < 8; ++i) pending[w][i] = Lanes{};
+    add_pending();
+  }
+  for (int w = 0; w < words; ++w) counters[w].flush(rows_per_expert + 64 * w);
+}
+
+using CountMasks = void (*)(const std::uint8_t*, std::int64_t, std::int64_t*);
+
+// The same code for each instruction set: GCC and Clang choose the vector instructions by the attribute.
+#if defined(__x86_64__)
+template <int top_k, int words>
+__attribute__((target("avx512f,avx512bw"))) void count_avx512(const std::uint8_t* ids, std::int64_t bytes,
+                                                              std::int64_t* rows_per_expert) {
+  count_masks<top_k, words>(ids, bytes, rows_per_expert);
+}
+template <int top_k, int words>
+__attribute__((target("avx2"))) void count_avx2(const std::uint8_t* ids, std::int64_t bytes,
+                                                std::int64_t* rows_per_expert) {
+  count_masks<top_k, words>(ids, bytes, rows_per_expert);
+}
+#endif
+template <int top_k, int words>
+void count_baseline(const std::uint8_t* ids, std::int64_t bytes, std::int64_t* rows_per_expert) {
+  count_masks<top_k, words>(ids, bytes, rows_per_expert);
+}
+
+template <int top_k, int words>
+CountMasks fastest() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512bw")) return count_avx512<top_k, words>;
+  if (__builtin_cpu_supports("avx2")) return count_avx2<top_k, words>;
+#endif
+  return count_baseline<top_k, words>;
+}
+
+template <int top_k>
+CountMasks for_experts(std::int64_t experts) {
+  static const CountMasks by_words[3] = {fastest<top_k, 1>(), fastest<top_k, 2>(), fastest<top_k, 4>()};
+  return by_words[experts <= 64 ? 0 : experts <= 128 ? 1 : 2];
+}
+
+CountMasks for_shape(std::int64_t top_k, std::int64_t experts) {
+  if (experts > 256) return nullptr;
+  switch (top_k) {
+    case 1:
+      return for_experts<1>(experts);
+    case 2:
+      return for_experts<2>(experts);
+    case 4:
+      return for_experts<4>(experts);
+    case 8:
+      return for_experts<8>(experts);
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
+std::uint8_t largest_byte(const std::uint8_t* bytes, std::int64_t count) {
+  std::array<std::uint8_t, 256> largest{};
+  std::int64_t at = 0;
+  for (; at + 256 <= count; at += 256)
+    for (std::size_t i = 0; i < 256; ++i)
+      largest[i] = std::max(largest[i], bytes[at + static_cast<std::int64_t>(i)]);
+  for (; at < count; ++at) largest[0] = std::max(largest[0], bytes[at]);
+  return *std::max_element(largest.begin(), largest.end());
+}
+
+bool count_distinct_bytes(const std::uint8_t* ids, std::int64_t tokens, std::int64_t top_k,
+                          std::int64_t experts, std::int64_t* rows_per_expert) {
+  // A short run is not worth summing 64 counters for.
+  if (tokens < 64) return false;
+  const CountMasks count = for_shape(top_k, experts);
+  if (count == nullptr || largest_byte(ids, tokens * top_k) >= experts) return false;
+  std::array<std::int64_t, 256> found{};
+  count(ids, tokens * top_k, found.data());
+  std::int64_t rows = 0;
+  for (const std::int64_t n : found) rows += n;
+  if (rows != tokens * top_k) return false;
+  for (std::size_t e = 0; e < found.size(); ++e) rows_per_expert[e] += found[e];
+  return true;
+}
+
+}  // namespace dropless::traces
