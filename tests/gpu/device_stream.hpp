@@ -1,0 +1,51 @@
+// Streams and captured graphs that a test owns.
+#pragma once
+#include <cuda_runtime_api.h>
+
+#include "cuda_check.hpp"
+
+namespace dropless::test {
+
+class DeviceStream {
+ public:
+  DeviceStream() { DROPLESS_CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)); }
+  ~DeviceStream() { cudaStreamDestroy(stream_); }
+  DeviceStream(const DeviceStream&) = delete;
+  DeviceStream& operator=(const DeviceStream&) = delete;
+
+  operator cudaStream_t() const { return stream_; }
+  void synchronize() const { DROPLESS_CUDA_CHECK(cudaStreamSynchronize(stream_)); }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+/// What `enqueue()` puts on `stream`, captured; a synchronisation or an allocation inside makes it throw.
+class CapturedGraph {
+ public:
+  template <class Enqueue>
+  CapturedGraph(cudaStream_t stream, Enqueue enqueue) : stream_(stream) {
+    DROPLESS_CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    enqueue();
+    cudaGraph_t graph = nullptr;
+    DROPLESS_CUDA_CHECK(cudaStreamEndCapture(stream, &graph));
+    const cudaError_t counted = cudaGraphGetNodes(graph, nullptr, &nodes_);
+    const cudaError_t instantiated = cudaGraphInstantiate(&executable_, graph, 0);
+    cudaGraphDestroy(graph);
+    DROPLESS_CUDA_CHECK(counted);
+    DROPLESS_CUDA_CHECK(instantiated);
+  }
+  ~CapturedGraph() { cudaGraphExecDestroy(executable_); }
+  CapturedGraph(const CapturedGraph&) = delete;
+  CapturedGraph& operator=(const CapturedGraph&) = delete;
+
+  std::size_t nodes() const { return nodes_; }
+  void replay() const { DROPLESS_CUDA_CHECK(cudaGraphLaunch(executable_, stream_)); }
+
+ private:
+  cudaStream_t stream_;
+  cudaGraphExec_t executable_ = nullptr;
+  std::size_t nodes_ = 0;
+};
+
+}  // namespace dropless::test
