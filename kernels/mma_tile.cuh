@@ -88,6 +88,23 @@ struct StageWindow {
   bool by_chunks;  ///< moves_by_chunks, and the window starts at a multiple of 16 bytes
 };
 
+/// Copies the first `present` (0..8) elements of a chunk and zeros after them: asynchronously by whole
+/// chunks, else element by element.
+template <bool ByChunks, class Element>
+__device__ __forceinline__ void load_chunk(uint4* slot, const Element* source, int present) {
+  if constexpr (ByChunks) {
+    copy_chunk_async(slot, source, present * static_cast<int>(sizeof(Element)));
+  } else {
+    std::uint32_t words[4] = {};
+#pragma unroll
+    for (int i = 0; i < chunk_elements; ++i)
+      if (i < present)
+        words[i / 2] |= static_cast<std::uint32_t>(reinterpret_cast<const std::uint16_t*>(source)[i])
+                        << (16 * (i % 2));
+    *slot = make_uint4(words[0], words[1], words[2], words[3]);
+  }
+}
+
 /// Fills a stage by `Threads` threads, of which this is number `thread`. The copies are asynchronous where
 /// the window moves by chunks and plain otherwise; in both cases commit, wait and a barrier make them
 /// visible.
@@ -103,17 +120,10 @@ __device__ __forceinline__ void load_stage(uint4* stage, OperandStage<D, K> layo
     const int present = row < window.rows ? min(max(window.columns - column, 0), chunk_elements) : 0;
     const Element* source = present > 0 ? window.base + row * window.leading_dimension + column : window.base;
     uint4* slot = stage + layout.slot(row, chunk);
-    if (window.by_chunks) {
-      copy_chunk_async(slot, source, present * static_cast<int>(sizeof(Element)));
-    } else {
-      std::uint32_t words[4] = {};
-#pragma unroll
-      for (int i = 0; i < chunk_elements; ++i)
-        if (i < present)
-          words[i / 2] |= static_cast<std::uint32_t>(reinterpret_cast<const std::uint16_t*>(source)[i])
-                          << (16 * (i % 2));
-      *slot = make_uint4(words[0], words[1], words[2], words[3]);
-    }
+    if (window.by_chunks)
+      load_chunk<true>(slot, source, present);
+    else
+      load_chunk<false>(slot, source, present);
   }
 }
 

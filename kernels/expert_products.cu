@@ -1,0 +1,103 @@
+// The public expert products: arguments are checked and translated, a path is chosen, and the path computes.
+#include "dropless/expert_products.hpp"
+
+#include "device_properties.hpp"
+#include "product_arguments.hpp"
+#include "product_checks.hpp"
+
+namespace dropless {
+namespace {
+
+int multiprocessors(std::int32_t sm_limit) {
+  product_checks::require_at_least(sm_limit, 0, "options.sm_limit");
+  const int all = current_device_properties().multiprocessors;
+  return sm_limit > 0 && sm_limit < all ? sm_limit : all;
+}
+
+RowsByWeights rows_by_weights(const ExpertRows& rows, const RowsView& in, const ExpertWeights& weights,
+                              const MutableRowsView& out, const ProductOptions& options, bool d_ff_is_n) {
+  const bool split = weights.second.data != nullptr || weights.second.matrices != nullptr;
+  return {rows,
+          in,
+          weights,
+          out,
+          split && d_ff_is_n,
+          d_ff_is_n,
+          options.accumulate,
+          multiprocessors(options.sm_limit)};
+}
+
+RowsTransposedByRows rows_transposed_by_rows(const ExpertRows& rows, const RowsView& a, const RowsView& b,
+                                             const ExpertGradients& dw, const ProductOptions& options) {
+  return {rows, a, b, dw, options.accumulate, multiprocessors(options.sm_limit)};
+}
+
+template <class Product>
+KernelPath chosen_path(const Product& product, KernelPath wanted) {
+  const bool possible = current_device_properties().compute_capability == 90 && sm90_can_run(product);
+  if (wanted == KernelPath::automatic) return possible ? KernelPath::sm90 : KernelPath::portable;
+  if (wanted == KernelPath::sm90 && !possible)
+    throw Error("options.path", "sm90", "operands and a GPU that the Hopper kernels can address");
+  return wanted;
+}
+
+template <class Product>
+void run(const Product& product, bool nothing_to_do, KernelPath wanted, Stream stream) {
+  product_checks::check(product);
+  if (nothing_to_do) return;
+  if (chosen_path(product, wanted) == KernelPath::sm90)
+    launch_sm90(product, stream);
+  else
+    launch_portable(product, stream);
+}
+
+template <class Product>
+KernelPath checked_path(const Product& product) {
+  product_checks::check(product);
+  return chosen_path(product, KernelPath::automatic);
+}
+
+bool has_rows(const ExpertRows& rows) { return rows.experts > 0 && rows.rows_bound > 0; }
+
+}  // namespace
+
+ExpertWeights transposed(const ExpertWeights& weights) {
+  ExpertWeights result = weights;
+  result.k = weights.n;
+  result.n = weights.k;
+  result.order = weights.order == WeightOrder::k_by_n ? WeightOrder::n_by_k : WeightOrder::k_by_n;
+  return result;
+}
+
+void sdd(const ExpertRows& rows, const RowsView& x, const ExpertWeights& w1, const MutableRowsView& h,
+         const ProductOptions& options, Stream stream) {
+  run(rows_by_weights(rows, x, w1, h, options, true), !has_rows(rows), options.path, stream);
+}
+
+void dsd(const ExpertRows& rows, const RowsView& h, const ExpertWeights& w2, const MutableRowsView& y,
+         const ProductOptions& options, Stream stream) {
+  run(rows_by_weights(rows, h, w2, y, options, false), !has_rows(rows), options.path, stream);
+}
+
+void weight_gradient(const ExpertRows& rows, const RowsView& a, const RowsView& b, const ExpertGradients& dw,
+                     const ProductOptions& options, Stream stream) {
+  const bool nothing_to_do = rows.experts == 0 || (options.accumulate && rows.rows_bound == 0);
+  run(rows_transposed_by_rows(rows, a, b, dw, options), nothing_to_do, options.path, stream);
+}
+
+KernelPath sdd_path(const ExpertRows& rows, const RowsView& x, const ExpertWeights& w1,
+                    const MutableRowsView& h) {
+  return checked_path(rows_by_weights(rows, x, w1, h, {}, true));
+}
+
+KernelPath dsd_path(const ExpertRows& rows, const RowsView& h, const ExpertWeights& w2,
+                    const MutableRowsView& y) {
+  return checked_path(rows_by_weights(rows, h, w2, y, {}, false));
+}
+
+KernelPath weight_gradient_path(const ExpertRows& rows, const RowsView& a, const RowsView& b,
+                                const ExpertGradients& dw) {
+  return checked_path(rows_transposed_by_rows(rows, a, b, dw, {}));
+}
+
+}  // namespace dropless

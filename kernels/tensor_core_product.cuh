@@ -1,0 +1,271 @@
+// The portable tensor-core kernel for bf16 and fp16: compute capability 8.0 and later, no Hopper instruction,
+// less than 99 KiB of shared memory. A persistent grid of 256-thread blocks walks 128 x 256 tiles; each warp
+// computes 64 x 64 of a tile from a pipeline of four stages of 32 values of k.
+//
+// The two warp rows take the 16-row pieces of a tile in turn, so a short tile keeps both busy and spends
+// arithmetic on its rows rounded up to 16 only: the scheduled rows of row_tiles.hpp. Each output element
+// takes k in ascending steps of 16 through one accumulator whatever the tile's height, so a row's bits never
+// depend on other rows.
+#pragma once
+#include "launch.cuh"
+#include "mma_tile.cuh"
+#include "tensor_core_store.cuh"
+#include "tile_problem.cuh"
+
+namespace dropless {
+
+/// One thread's share of an operand's loads: D values of d (rows or columns of the tile) by `depth` values of
+/// k a stage, k innermost in memory or outermost. `ByChunks`: 16-byte asynchronous copies reach every chunk.
+template <class Element, int D, int Depth, int Threads, bool KInner, bool ByChunks>
+class OperandLoader {
+ public:
+  using Layout = OperandStage<D, Depth>;
+  static constexpr int chunks_per_row = (KInner ? Depth : D) / chunk_elements;
+  static constexpr int row_step = Threads / chunks_per_row;
+  static constexpr int passes = Layout::chunks / Threads;
+  static_assert(row_step % 8 == 0, "the swizzle repeats every 8 rows, so all passes share one turn");
+
+  /// Starts at `base`, the operand's first element of a k part; `extent` values of d exist.
+  __device__ __forceinline__ void aim(const Element* base, std::int64_t leading_dimension, int extent) {
+    source_ = base + row() * leading_dimension + column();
+    pass_ = row_step * leading_dimension;
+    d_left_ = extent - (KInner ? row() : column());
+  }
+
+  /// Copies the next stage, of which `k_left` values of k exist, and moves on.
+  __device__ __forceinline__ void load(uint4* stage, int k_left) {
+    uint4* slot = stage + Layout{KInner}.slot(row(), column() / chunk_elements);
+    const int inner_left = KInner ? k_left - column() : d_left_,
+              rows_left = KInner ? d_left_ : k_left - row();
+    const int present = min(max(inner_left, 0), chunk_elements);
+#pragma unroll
+    for (int pass = 0; pass < passes; ++pass)
+      load_chunk<ByChunks>(slot + pass * row_step * chunks_per_row, source_ + pass * pass_,
+                           pass * row_step < rows_left ? present : 0);
+    source_ += KInner ? Depth : pass_ * (Depth / row_step);
+  }
+
+ private:
+  __device__ __forceinline__ static int thread() { return static_cast<int>(threadIdx.x); }
+  __device__ __forceinline__ static int row() { return Layout{KInner}.row_of(thread()); }
+  __device__ __forceinline__ static int column() {
+    return Layout{KInner}.chunk_of(thread()) * chunk_elements;
+  }
+
+  const Element* source_;
+  std::int64_t pass_;
+  int d_left_;
+};
+
+template <class Element, bool AKInner, bool BKInner, bool ByChunks>
+class TensorCoreTile {
+ public:
+  static constexpr int rows = 128, columns = 256, depth = 32, stages = 4, threads = 256;
+  using AStage = OperandStage<rows, depth>;
+  using BStage = OperandStage<columns, depth>;
+  static constexpr int stage_chunks = AStage::chunks + BStage::chunks;
+  static constexpr int shared_bytes = stages * stage_chunks * static_cast<int>(sizeof(uint4));
+
+  __device__ explicit TensorCoreTile(uint4* shared) : shared_(shared) {}
+
+  /// Starts loading a tile. Every thread of the block must be done with the stages of the last one.
+  __device__ __forceinline__ void start(const TileProblem<Element>& problem) {
+    next_stage_ = 0;
+    part_ = 0;
+    aim(problem);
+#pragma unroll 1
+    for (int stage = 0; stage < stages - 1; ++stage) load_next(problem);
+  }
+
+  /// The sums of the tile that `start` began.
+  __device__ __forceinline__ void multiply(const TileProblem<Element>& problem) {
+    const int pieces = pieces_of_warp(problem);
+    if (ByChunks && pieces == pieces_per_warp)
+      multiply<true>(problem, pieces);
+    else
+      multiply<false>(problem, pieces);
+  }
+
+  __device__ __forceinline__ void store(const TileProblem<Element>& problem, ElementType out_type,
+                                        bool accumulate) const {
+    const int first_row = warp_row() * piece, first_column = warp_column();
+    AccumulatorStore to(
+        problem.out + (first_row * problem.out_leading_dimension + first_column) * element_bytes(out_type),
+        problem.out_leading_dimension, out_type, accumulate, problem.rows - first_row,
+        problem.columns - first_column, lane());
+    const int pieces = pieces_of_warp(problem);
+#pragma unroll
+    for (int i = 0; i < pieces_per_warp; ++i) {
+      if (i >= pieces) break;
+      to.template half_piece<Element>(sums_[i], 0);
+      to.move_down(piece / 2);
+      to.template half_piece<Element>(sums_[i], 1);
+      to.move_down(warp_rows * piece - piece / 2);
+    }
+  }
+
+ private:
+  static constexpr int piece = 16, warp_tile = 64, warp_rows = 2;
+  static constexpr int pieces_per_warp = warp_tile / piece;
+
+  __device__ __forceinline__ static int lane() { return static_cast<int>(threadIdx.x) % 32; }
+  __device__ __forceinline__ static int warp_row() { return static_cast<int>(threadIdx.x) / 32 % warp_rows; }
+  __device__ __forceinline__ static int warp_column() {
+    return static_cast<int>(threadIdx.x) / 32 / warp_rows * warp_tile;
+  }
+  __device__ __forceinline__ static int piece_row(int i) { return (warp_row() + i * warp_rows) * piece; }
+  /// How many 16-row pieces of the tile this warp computes.
+  __device__ __forceinline__ static int pieces_of_warp(const TileProblem<Element>& problem) {
+    const int all = (problem.rows + piece - 1) / piece;
+    return warp_column() < problem.columns ? (all - warp_row() + warp_rows - 1) / warp_rows : 0;
+  }
+
+  __device__ __forceinline__ void aim(const TileProblem<Element>& problem) {
+    a_.aim(problem.a + static_cast<std::int64_t>(part_) * problem.k_part, problem.a_leading_dimension,
+           problem.rows);
+    b_.aim(part_ == 0 ? problem.b : problem.b_second, problem.b_leading_dimension, problem.columns);
+    k_left_ = problem.k_part;
+  }
+
+  /// Starts the copies of the next 32 values of k, or none where no k is left; one commit group either way.
+  __device__ __forceinline__ void load_next(const TileProblem<Element>& problem) {
+    if (k_left_ > 0) {
+      uint4* stage = shared_ + next_stage_ * stage_chunks;
+      a_.load(stage, k_left_);
+      b_.load(stage + AStage::chunks, k_left_);
+      k_left_ -= depth;
+      if (k_left_ <= 0 && part_ + 1 < problem.k_parts) {
+        ++part_;
+        aim(problem);
+      }
+    }
+    next_stage_ = (next_stage_ + 1) % stages;
+    commit_copies();
+  }
+
+  /// The 16 x 16 pieces of this warp at (d, k) of an operand's stage.
+  template <bool Left, class Stage>
+  __device__ __forceinline__ static void load_piece(std::uint32_t (&to)[4], const uint4* stage, Stage layout,
+                                                    int d, int k) {
+    const PieceChunk source = ldmatrix_source(lane(), Left, layout.k_inner);
+    const int row = (layout.k_inner ? d : k) + source.row;
+    const int chunk = (layout.k_inner ? k : d) / chunk_elements + source.chunk;
+    load_matrices(to, stage + layout.slot(row, chunk), !layout.k_inner);
+  }
+  __device__ __forceinline__ void load_a(std::uint32_t (&to)[4], int stage, int i, int k) const {
+    load_piece<true>(to, shared_ + stage * stage_chunks, AStage{AKInner}, piece_row(i), k);
+  }
+  __device__ __forceinline__ void load_b(std::uint32_t (&to)[warp_tile / 16][4], int stage, int k) const {
+#pragma unroll
+    for (int j = 0; j < warp_tile / 16; ++j)
+      load_piece<false>(to[j], shared_ + stage * stage_chunks + AStage::chunks, BStage{BKInner},
+                        warp_column() + j * 16, k);
+  }
+
+  /// The k loop. While one 16 x 16 piece of a is multiplied with 16 x 64 of b, the next pieces are read.
+  /// Full: all pieces of this warp have rows.
+  template <bool Full>
+  __device__ __forceinline__ void multiply(const TileProblem<Element>& problem, int pieces) {
+#pragma unroll
+    for (auto& piece_sums : sums_)
+#pragma unroll
+      for (auto& fragment : piece_sums)
+#pragma unroll
+        for (float& sum : fragment) sum = 0.0f;
+    const int k_part = problem.k_part;
+    int part = problem.k_parts, left = k_part, stage = 0;
+    std::uint32_t a[2][4], b[2][warp_tile / 16][4];
+    wait_for_copies<stages - 2>();
+    __syncthreads();
+    if (k_part == 0) return;
+    load_a(a[0], 0, 0, 0);
+    load_b(b[0], 0, 0);
+    while (part > 0) {
+      load_next(problem);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const bool multiplies = half == 0 || left > depth / 2;
+#pragma unroll
+        for (int i = 0; i < pieces_per_warp; ++i) {
+          if (i + 1 < pieces_per_warp) {
+            if (Full || i + 1 < pieces) load_a(a[(i + 1) % 2], stage, i + 1, half * depth / 2);
+          } else {
+            if (half == 1) {
+              wait_for_copies<stages - 2>();
+              __syncthreads();
+              stage = (stage + 1) % stages;
+            }
+            load_a(a[0], stage, 0, (1 - half) * depth / 2);
+            load_b(b[1 - half], stage, (1 - half) * depth / 2);
+          }
+          if (Full ? multiplies : multiplies && i < pieces)
+#pragma unroll
+            for (int j = 0; j < warp_tile / 8; ++j)
+              multiply_fragments<Element>(sums_[i][j], a[i % 2], b[half][j / 2][j % 2 * 2],
+                                          b[half][j / 2][j % 2 * 2 + 1]);
+        }
+      }
+      left -= depth;
+      if (left <= 0) {
+        left = k_part;
+        --part;
+      }
+    }
+  }
+
+  uint4* shared_;
+  float sums_[pieces_per_warp][warp_tile / 8][4];
+  OperandLoader<Element, rows, depth, threads, AKInner, ByChunks> a_;
+  OperandLoader<Element, columns, depth, threads, BKInner, ByChunks> b_;
+  int k_left_, part_, next_stage_;
+};
+
+/// One block of the persistent grid. The loads of a tile start before the previous one is stored.
+template <class Element, bool AKInner, bool BKInner, bool ByChunks, class Product>
+__global__ void __launch_bounds__(256, 1)
+    tensor_core_product(const __grid_constant__ Product product, ElementType out_type) {
+  using Tile = TensorCoreTile<Element, AKInner, BKInner, ByChunks>;
+  extern __shared__ uint4 shared[];
+  // Three, because a slow warp may still store the last tile while the next but one is looked up.
+  __shared__ TileProblem<Element> problems[3];
+
+  std::int64_t index = blockIdx.x;
+  // By one thread; a problem without columns says that no tile is left.
+  const auto find_next = [&](TileProblem<Element>& problem) {
+    if (threadIdx.x != 0) return;
+    const std::int64_t tiles = tile_count<Tile::rows, Tile::columns>(product);
+    problem.columns = 0;
+    for (; index < tiles && problem.columns <= 0; index += gridDim.x) {
+      problem = tile_problem<Element, Tile::rows, Tile::columns>(product, index);
+      if (problem.rows <= 0) problem.columns = 0;
+    }
+    problem.columns = max(problem.columns, 0);
+  };
+
+  find_next(problems[0]);
+  __syncthreads();
+  if (problems[0].columns == 0) return;
+  Tile tile(shared);
+  tile.start(problems[0]);
+  for (int current = 0;;) {
+    const int next = current == 2 ? 0 : current + 1;
+    find_next(problems[next]);
+    tile.multiply(problems[current]);
+    __syncthreads();
+    const bool more = problems[next].columns > 0;
+    if (more) tile.start(problems[next]);
+    tile.store(problems[current], out_type, product.accumulate);
+    if (!more) return;
+    current = next;
+  }
+}
+
+template <class Element, bool AKInner, bool BKInner, bool ByChunks, class Product>
+void launch_tensor_core_product(const Product& product, ElementType out_type, Stream stream) {
+  using Tile = TensorCoreTile<Element, AKInner, BKInner, ByChunks>;
+  launch("tensor_core_product", tensor_core_product<Element, AKInner, BKInner, ByChunks, Product>,
+         grid_blocks<Tile::rows, Tile::columns>(product), Tile::threads, Tile::shared_bytes, stream,
+         LaunchOrder::after_previous, product, out_type);
+}
+
+}  // namespace dropless

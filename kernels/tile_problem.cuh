@@ -1,0 +1,159 @@
+// From a product to the tiles that a portable kernel computes one after another: each is a small dense
+// product out[rows, columns] (+)= a[rows, k] b[k, columns] with the raggedness already resolved into pointers
+// and limits. Shared by the tensor-core and the float kernels.
+#pragma once
+#include "column_tiles.hpp"
+#include "product_arguments.hpp"
+#include "tile_raster.hpp"
+
+namespace dropless {
+
+/// One tile. k comes in `k_parts` parts of `k_part` values each, summed one after the other: the second part
+/// of a continues in its columns, that of b is another tensor.
+template <class Element>
+struct TileProblem {
+  const Element* a;
+  const Element* b;
+  const Element* b_second;
+  std::int64_t a_leading_dimension, b_leading_dimension;
+  std::int32_t rows, columns;  // nothing to compute where either is below 1
+  std::int32_t k_part, k_parts;
+  char* out;  // the tile's first element
+  std::int64_t out_leading_dimension;
+};
+
+/// Row tiles that share their weights in L2 while the grid walks along the columns. (A grid of 2^32 tiles
+/// would be an output of 2^47 elements, so the raster's 32 bits suffice.)
+inline constexpr std::uint32_t raster_group = 8;
+
+inline __host__ __device__ bool has_second(const ExpertWeights& weights) {
+  return weights.second.data != nullptr || weights.second.matrices != nullptr;
+}
+
+/// The first element of expert `expert`'s matrix.
+template <class Element>
+__device__ inline const Element* expert_matrix(const ExpertWeights& weights, const WeightTensor& tensor,
+                                               int expert, bool ragged_n) {
+  if (tensor.matrices != nullptr) return static_cast<const Element*>(tensor.matrices[expert]);
+  const auto* data = static_cast<const Element*>(tensor.data);
+  if (weights.widths.d_ff == nullptr) return data + expert * tensor.expert_stride;
+  const bool d_ff_outermost = ragged_n == (weights.order == WeightOrder::n_by_k);
+  return data + weights.widths.d_ff_begin[expert] * (d_ff_outermost ? weights.leading_dimension : 1);
+}
+
+/// The column tiles of rows x weights.
+template <int TileColumns>
+DROPLESS_HOST_DEVICE inline ColumnTiles column_tiles(const RowsByWeights& product) {
+  const std::int64_t parts = product.split_n ? 2 : 1;
+  return {product.weights.n / parts, parts, TileColumns};
+}
+
+/// A tile of the list may be taller than a kernel's: it is then cut again, in steps of the kernel's height.
+template <int TileRows>
+DROPLESS_HOST_DEVICE inline std::int64_t cuts_of_list_tile(const RowsByWeights& product) {
+  return ceil_div(product.rows.tile_rule.tile_rows, TileRows);
+}
+
+/// Tiles of a product: the exact number on the device, a bound on the host.
+template <int TileRows, int TileColumns>
+__device__ inline std::int64_t tile_count(const RowsByWeights& product) {
+  return *product.rows.tile_count * cuts_of_list_tile<TileRows>(product) *
+         column_tiles<TileColumns>(product).size();
+}
+template <int TileRows, int TileColumns>
+inline std::int64_t tile_count_bound(const RowsByWeights& product) {
+  return product.rows.tile_bound * cuts_of_list_tile<TileRows>(product) *
+         column_tiles<TileColumns>(product).size();
+}
+template <int TileRows, int TileColumns>
+DROPLESS_HOST_DEVICE inline std::int64_t tile_count(const RowsTransposedByRows& product) {
+  return product.dw.experts * ceil_div(product.dw.m, TileRows) * ceil_div(product.dw.n, TileColumns);
+}
+template <int TileRows, int TileColumns>
+inline std::int64_t tile_count_bound(const RowsTransposedByRows& product) {
+  return tile_count<TileRows, TileColumns>(product);
+}
+
+/// Blocks of a persistent grid for a product.
+template <int TileRows, int TileColumns, class Product>
+unsigned grid_blocks(const Product& product) {
+  const std::int64_t tiles = tile_count_bound<TileRows, TileColumns>(product);
+  return static_cast<unsigned>(tiles < product.multiprocessors ? tiles : product.multiprocessors);
+}
+
+template <class Element, int TileRows, int TileColumns>
+__device__ inline TileProblem<Element> tile_problem(const RowsByWeights& product, std::int64_t index) {
+  const ExpertWeights& weights = product.weights;
+  const std::int64_t cuts = cuts_of_list_tile<TileRows>(product);
+  const ColumnTiles all_columns = column_tiles<TileColumns>(product);
+  const auto [row_tile, column_tile] =
+      TileRaster{static_cast<std::uint32_t>(*product.rows.tile_count * cuts),
+                 static_cast<std::uint32_t>(all_columns.size()), raster_group}
+          .at(static_cast<std::uint32_t>(index));
+
+  const RowTile tile = product.rows.tiles[row_tile / cuts];
+  const int skipped_rows = static_cast<int>(row_tile % cuts) * TileRows;
+  const std::int64_t width = weights.widths.d_ff != nullptr ? weights.widths.d_ff[tile.expert]
+                             : product.ragged_n             ? weights.n
+                                                            : weights.k;
+  const std::int64_t n = product.ragged_n ? width : weights.n, k = product.ragged_n ? weights.k : width;
+  const std::int64_t n_part = n / all_columns.parts;
+  const ColumnTile columns = all_columns.at(column_tile, n_part);
+
+  TileProblem<Element> problem;
+  const std::int64_t row = static_cast<std::int64_t>(tile.row_begin) + skipped_rows;
+  problem.rows = min(tile.rows - skipped_rows, TileRows);
+  problem.columns = static_cast<int>(columns.size);
+  problem.k_parts = has_second(weights) && !product.split_n ? 2 : 1;
+  problem.k_part = static_cast<int>(k / problem.k_parts);
+  problem.a = static_cast<const Element*>(product.in.data) + row * product.in.leading_dimension;
+  problem.a_leading_dimension = product.in.leading_dimension;
+  problem.b_leading_dimension = weights.leading_dimension;
+  const std::int64_t b_offset =
+      columns.begin * (weights.order == WeightOrder::n_by_k ? weights.leading_dimension : 1);
+  const WeightTensor& tensor = columns.part == 0 ? weights.first : weights.second;
+  problem.b = expert_matrix<Element>(weights, tensor, tile.expert, product.ragged_n) + b_offset;
+  problem.b_second = problem.b;
+  if (problem.k_parts == 2)
+    problem.b_second =
+        expert_matrix<Element>(weights, weights.second, tile.expert, product.ragged_n) + b_offset;
+  problem.out_leading_dimension = product.out.leading_dimension;
+  problem.out = static_cast<char*>(product.out.data) +
+                (row * product.out.leading_dimension + columns.part * n_part + columns.begin) *
+                    element_bytes(product.out.type);
+  return problem;
+}
+
+template <class Element, int TileRows, int TileColumns>
+__device__ inline TileProblem<Element> tile_problem(const RowsTransposedByRows& product, std::int64_t index) {
+  const TileRaster raster{static_cast<std::uint32_t>(ceil_div(product.dw.m, TileRows)),
+                          static_cast<std::uint32_t>(ceil_div(product.dw.n, TileColumns)), raster_group};
+  const std::int64_t expert = index / raster.size();
+  const auto [row_tile, column_tile] = raster.at(static_cast<std::uint32_t>(index % raster.size()));
+  const std::int64_t m = static_cast<std::int64_t>(row_tile) * TileRows;
+  const std::int64_t n = static_cast<std::int64_t>(column_tile) * TileColumns;
+  const std::int64_t begin = product.rows.row_begin[expert];
+  const int count = product.rows.row_count[expert];
+
+  TileProblem<Element> problem;
+  problem.rows = static_cast<int>(min(product.dw.m - m, static_cast<std::int64_t>(TileRows)));
+  problem.columns = static_cast<int>(min(product.dw.n - n, static_cast<std::int64_t>(TileColumns)));
+  if (count <= 0 && product.accumulate) problem.columns = 0;
+  problem.k_part = max(count, 0);
+  problem.k_parts = 1;
+  problem.a = static_cast<const Element*>(product.a.data) + begin * product.a.leading_dimension + m;
+  problem.b = static_cast<const Element*>(product.b.data) + begin * product.b.leading_dimension + n;
+  problem.b_second = problem.b;
+  problem.a_leading_dimension = product.a.leading_dimension;
+  problem.b_leading_dimension = product.b.leading_dimension;
+  problem.out_leading_dimension = product.dw.leading_dimension;
+  const std::int64_t offset = m * product.dw.leading_dimension + n;
+  problem.out =
+      product.dw.matrices != nullptr
+          ? static_cast<char*>(product.dw.matrices[expert]) + offset * element_bytes(product.dw.type)
+          : static_cast<char*>(product.dw.data) +
+                (expert * product.dw.expert_stride + offset) * element_bytes(product.dw.type);
+  return problem;
+}
+
+}  // namespace dropless
