@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
   program.require_subcommand(1);
   program.set_help_all_flag("--help-all", "Print the help of every command");
   add_bandwidth_command(program);
+  add_topology_command(program);
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,10 +1,10 @@
-// Streams and captured graphs that a test owns.
+// Streams and captured graphs that tests and benchmarks own. The library itself makes neither.
 #pragma once
 #include <cuda_runtime_api.h>
 
 #include "cuda_check.hpp"
 
-namespace dropless::test {
+namespace dropless {
 
 class DeviceStream {
  public:
@@ -48,4 +48,4 @@ class CapturedGraph {
   std::size_t nodes_ = 0;
 };
 
-}  // namespace dropless::test
+}  // namespace dropless
