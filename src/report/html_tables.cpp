@@ -1,0 +1,116 @@
+// Tables whose columns are left out where no line has anything to say in them.
+#include "report/html_tables.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "report/html_text.hpp"
+
+namespace dropless {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+bool is_known(const json& row, const char* key) { return !member(row, key).is_null(); }
+bool is_above_zero(const json& row, const char* key) {
+  return member(row, key).is_number() && member(row, key) > 0;
+}
+bool differs_from_scheduled(const json& row, const char* key) {
+  return is_known(row, key) && member(row, key) != member(row, "scheduled_rows");
+}
+
+struct Column {
+  const char* key;
+  const char* heading;
+  std::string (*format)(const json&);
+  bool (*says_something)(const json& row, const char* key) = is_known;
+};
+
+std::string percent_and_meter(const json& fraction) {
+  if (!fraction.is_number()) return html_percent(fraction);
+  return fmt::format("<span class=\"meter\" aria-hidden=\"true\"><i style=\"width:{:.1f}%\"></i></span>{}",
+                     100 * fraction.get<double>(), html_percent(fraction));
+}
+
+/// `row_heading` writes the first cell of a row.
+std::string table(const json& rows, const char* first_heading, std::string (*row_heading)(const json&),
+                  const std::vector<Column>& columns) {
+  std::vector<Column> used;
+  std::copy_if(columns.begin(), columns.end(), std::back_inserter(used), [&rows](const Column& column) {
+    return std::any_of(rows.begin(), rows.end(),
+                       [&column](const json& row) { return column.says_something(row, column.key); });
+  });
+  if (used.empty()) return "";
+  std::string html = fmt::format("<table><thead><tr><th scope=\"col\" class=\"left\">{}</th>", first_heading);
+  for (const Column& column : used) html += fmt::format("<th scope=\"col\">{}</th>", column.heading);
+  html += "</tr></thead><tbody>\n";
+  for (const json& row : rows) {
+    html += "<tr><th scope=\"row\">" + row_heading(row) + "</th>";
+    for (const Column& column : used) html += "<td>" + column.format(member(row, column.key)) + "</td>";
+    html += "</tr>\n";
+  }
+  return html + "</tbody></table>";
+}
+
+}  // namespace
+
+std::string policy_table(const json& policies) {
+  const auto heading = [](const json& policy) {
+    return "<code>" + html_words(policy, "policy") + "</code><small>" + html_words(policy, "source") +
+           "</small>";
+  };
+  return table(policies, "policy", heading,
+               {{"scheduled_rows", "scheduled<br>rows", html_count},
+                {"launched_rows", "launched<br>rows", html_count, differs_from_scheduled},
+                {"padding_fraction", "padding", percent_and_meter},
+                {"padding_p50", "p50", html_percent},
+                {"padding_p95", "p95", html_percent},
+                {"padding_p99", "p99", html_percent},
+                {"padding_max", "max", html_percent},
+                {"dropped_rows", "dropped<br>rows", html_count, is_above_zero},
+                {"added_rows", "added<br>rows", html_count, is_above_zero},
+                {"metadata_bytes", "metadata", html_bytes},
+                {"padding_activation_bytes", "padding<br>in memory", html_bytes},
+                {"useful_flops", "useful<br>FLOPs", html_flops},
+                {"scheduled_flops", "scheduled<br>FLOPs", html_flops}});
+}
+
+std::string layer_table(const json& layers) {
+  const auto heading = [](const json& layer) {
+    return html_count(member(layer, "layer")) + (member(layer, "dense") == true ? " (dense)" : "");
+  };
+  return table(layers, "layer", heading,
+               {{"useful_rows", "useful<br>rows", html_count},
+                {"empty_experts", "empty<br>experts", html_count},
+                {"experts_never_used", "experts<br>never used", html_count},
+                {"max_over_mean", "max / mean,<br>mean of batches", html_decimal},
+                {"max_over_mean_max", "max / mean,<br>worst batch", html_decimal},
+                {"coefficient_of_variation", "coefficient<br>of variation", html_decimal},
+                {"gini", "Gini", html_decimal}});
+}
+
+std::string record_list(const json& value) {
+  if (value.is_object()) {
+    std::string list = "<dl class=\"record\">";
+    for (const auto& [name, inner] : value.items()) {
+      std::string term = html_escape(name);
+      std::replace(term.begin(), term.end(), '_', ' ');
+      list += "<dt>" + term + "</dt><dd>" + record_list(inner) + "</dd>";
+    }
+    return list + "</dl>";
+  }
+  if (value.is_array()) {
+    std::string items;
+    for (const json& inner : value) {
+      if (!items.empty() && !inner.is_structured()) items += inner.is_string() ? "<br>" : ", ";
+      items += record_list(inner);
+    }
+    return items;
+  }
+  if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
+  return value.is_string() ? html_escape(value.get<std::string>()) : html_count(value);
+}
+
+}  // namespace dropless

@@ -1,0 +1,18 @@
+// The tables of the HTML page, each from a list in the report's JSON document; empty where there is nothing
+// to show.
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace dropless {
+
+/// A line a policy: scheduled rows, padding, what is dropped, added, held and computed.
+std::string policy_table(const nlohmann::ordered_json& policies);
+
+/// A line a layer: its imbalance.
+std::string layer_table(const nlohmann::ordered_json& layers);
+
+/// Any JSON value as a definition list: objects nest, arrays of plain numbers are one line.
+std::string record_list(const nlohmann::ordered_json& value);
+
+}  // namespace dropless
