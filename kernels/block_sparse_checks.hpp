@@ -1,0 +1,107 @@
+// The checks that every block-sparse call makes before it launches anything.
+#pragma once
+#include "dropless/block_sparse.hpp"
+#include "dropless/integer_math.hpp"
+#include "matrix_span.hpp"
+
+namespace dropless {
+
+inline std::string shape_text(std::int64_t rows, std::int64_t columns) {
+  return std::to_string(rows) + " x " + std::to_string(columns);
+}
+
+/// Throws Error unless the call reads or writes nothing through `pointer` or it may.
+inline void check_pointer(const void* pointer, bool needed, const std::string& name) {
+  if (needed && pointer == nullptr) throw Error(name, "null", "device memory");
+}
+inline void check_element_alignment(const void* data, ElementType type, const std::string& name) {
+  if (reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(element_bytes(type)) != 0)
+    throw Error(name, "not aligned", std::string("a multiple of the bytes of a ") + element_name(type));
+}
+
+/// A pattern's numbers, whatever arrays describe it.
+inline void check_pattern_shape(std::int64_t rows, std::int64_t columns, std::int64_t block,
+                                std::int64_t nonzero_blocks, const std::string& name) {
+  if (block != 16 && block != 32 && block != 64 && block != 128)
+    throw Error(name + ".block", std::to_string(block), "16, 32, 64 or 128");
+  if (rows < 0 || rows % block != 0)
+    throw Error(name + ".rows", std::to_string(rows), "a multiple of the block " + std::to_string(block));
+  if (columns < 0 || columns % block != 0)
+    throw Error(name + ".columns", std::to_string(columns),
+                "a multiple of the block " + std::to_string(block));
+  checked_int32(rows / block, "block rows");
+  checked_int32(columns / block, "block columns");
+  checked_int32(nonzero_blocks, "nonzero_blocks");
+  const std::int64_t most = rows / block * (columns / block);
+  if (nonzero_blocks < 0 || nonzero_blocks > most)
+    throw Error(name + ".nonzero_blocks", std::to_string(nonzero_blocks),
+                "at most the " + std::to_string(most) + " blocks of " + shape_text(rows, columns));
+}
+
+/// Which arrays a call walks: blocks one by one, block rows, or block columns.
+enum class PatternWalk { blocks, block_rows, block_columns };
+
+/// A matrix as its arrays are stored; `walk` is in terms of the stored matrix.
+inline void check_matrix(const BlockSparseMatrix& matrix, PatternWalk walk, const std::string& name) {
+  check_pattern_shape(matrix.rows, matrix.columns, matrix.block, matrix.nonzero_blocks, name);
+  const bool any = matrix.nonzero_blocks > 0;
+  check_pointer(matrix.values, any, name + ".values");
+  check_element_alignment(matrix.values, matrix.type, name + ".values");
+  switch (walk) {
+    case PatternWalk::blocks:
+      check_pointer(matrix.row_indices, any, name + ".row_indices");
+      check_pointer(matrix.column_indices, any, name + ".column_indices");
+      break;
+    case PatternWalk::block_rows:
+      check_pointer(matrix.offsets, matrix.rows > 0, name + ".offsets");
+      check_pointer(matrix.column_indices, any, name + ".column_indices");
+      break;
+    case PatternWalk::block_columns:
+      check_pointer(matrix.offsets_transposed, matrix.columns > 0, name + ".offsets_transposed");
+      check_pointer(matrix.column_indices_transposed, any, name + ".column_indices_transposed");
+      check_pointer(matrix.block_offsets_transposed, any, name + ".block_offsets_transposed");
+      break;
+  }
+}
+
+inline void check_matrix(const DenseMatrix& matrix, const std::string& name) {
+  if (matrix.rows < 0 || matrix.columns < 0)
+    throw Error(name, shape_text(matrix.rows, matrix.columns), "rows and columns of 0 or more");
+  if (matrix.leading_dimension < matrix.columns)
+    throw Error(name + ".leading_dimension", std::to_string(matrix.leading_dimension),
+                "at least the " + std::to_string(matrix.columns) + " columns");
+  check_pointer(matrix.data, matrix.rows > 0 && matrix.columns > 0, name + ".data");
+  check_element_alignment(matrix.data, matrix.type, name + ".data");
+}
+
+template <class Matrix>
+std::int64_t read_rows(const Matrix& matrix) {
+  return matrix.transposed ? matrix.columns : matrix.rows;
+}
+template <class Matrix>
+std::int64_t read_columns(const Matrix& matrix) {
+  return matrix.transposed ? matrix.rows : matrix.columns;
+}
+
+/// Throws Error unless `matrix` is rows x columns after its transpose.
+template <class Matrix>
+void check_shape(const Matrix& matrix, std::int64_t rows, std::int64_t columns, const std::string& name) {
+  if (read_rows(matrix) != rows || read_columns(matrix) != columns)
+    throw Error(name, shape_text(read_rows(matrix), read_columns(matrix)), shape_text(rows, columns));
+}
+
+inline void check_type(ElementType type, ElementType expected, const std::string& name) {
+  if (type != expected) throw Error(name + ".type", element_name(type), element_name(expected));
+}
+
+inline MatrixSpan span_of(const DenseMatrix& matrix) {
+  const std::int64_t bytes = element_bytes(matrix.type);
+  return {matrix.data, matrix.rows, checked_product(matrix.columns, bytes, "bytes of a row"),
+          checked_product(matrix.leading_dimension, bytes, "bytes between rows")};
+}
+inline MatrixSpan span_of(const BlockSparseMatrix& matrix) {
+  const std::int64_t bytes = matrix.block * matrix.block * element_bytes(matrix.type);
+  return {matrix.values, matrix.nonzero_blocks, bytes, bytes};
+}
+
+}  // namespace dropless
