@@ -1,0 +1,42 @@
+// How far a product may be from its double-precision reference (ARCHITECTURE.md, accuracy).
+#pragma once
+#include <cmath>
+#include <cstdint>
+
+#include "dropless/element_type.hpp"
+
+namespace dropless::test {
+
+/// Gathers the elements of one product: the relative Frobenius error, and how far the worst element is past
+/// its own bound u |reference| + 1e-5 (|A| |B|).
+class ProductAccuracy {
+ public:
+  explicit ProductAccuracy(ElementType type) : type_(type) {}
+
+  void add(double actual, double reference, double magnitude) {
+    const double error = std::abs(actual - reference);
+    const double bound = unit() * std::abs(reference) + 1e-5 * magnitude;
+    if (!(error <= bound)) ++elements_past_bound_;
+    squared_error_ += error * error;
+    squared_reference_ += reference * reference;
+  }
+
+  std::int64_t elements_past_bound() const { return elements_past_bound_; }
+  double relative_error() const {
+    return squared_reference_ == 0 ? std::sqrt(squared_error_)
+                                   : std::sqrt(squared_error_ / squared_reference_);
+  }
+  double relative_error_limit() const {
+    return type_ == ElementType::bf16 ? 5e-3 : type_ == ElementType::fp16 ? 1e-3 : 1e-5;
+  }
+
+ private:
+  double unit() const {
+    return type_ == ElementType::bf16 ? 0x1p-8 : type_ == ElementType::fp16 ? 0x1p-11 : 0.0;
+  }
+  ElementType type_;
+  std::int64_t elements_past_bound_ = 0;
+  double squared_error_ = 0, squared_reference_ = 0;
+};
+
+}  // namespace dropless::test

@@ -1,0 +1,111 @@
+// sdd, dsd and dds over stk's matrix of cases: sizes from 128 to 1024 in the three dimensions and every
+// transpose in full; sparsity, block, element type and pitch in rotation.
+#include "block_sparse_case.hpp"
+#include "catch.hpp"
+
+using namespace dropless;
+using namespace dropless::test;
+
+namespace {
+
+/// The `index`-th combination of sparsity, block, type and pitch; 48 in a row cover all of the first three.
+BlockSparseCase varied(std::int64_t index) {
+  const double sparsities[] = {0.0, 0.25, 0.5, 0.75};
+  const std::int64_t blocks[] = {16, 32, 64, 128}, pads[] = {0, 8, 3, 64, 1};
+  const ElementType types[] = {ElementType::bf16, ElementType::fp16, ElementType::fp32};
+  BlockSparseCase one;
+  one.sparsity = sparsities[index / 12 % 4];
+  one.block = blocks[index / 3 % 4];
+  one.type = types[index % 3];
+  one.pad = pads[index % 5];
+  one.seed = static_cast<std::uint32_t>(1 + 1000 * index);
+  return one;
+}
+
+void check_sizes(std::initializer_list<std::int64_t> sizes, Verb verb) {
+  std::int64_t index = 0;
+  for (const std::int64_t m : sizes)
+    for (const std::int64_t n : sizes)
+      for (const std::int64_t k : sizes)
+        for (int transposes = 0; transposes < 8; ++transposes) {
+          BlockSparseCase one = varied(index);
+          index += 11;
+          one.verb = verb;
+          one.m = m;
+          one.n = n;
+          one.k = k;
+          one.a_transposed = transposes & 1;
+          one.b_transposed = transposes & 2;
+          one.out_transposed = transposes & 4;
+          check_case(one);
+        }
+}
+
+}  // namespace
+
+TEST_CASE("sdd: stk's sizes, every transpose", "[block_sparse]") {
+  check_sizes({128, 256, 512, 1024}, Verb::sdd);
+}
+TEST_CASE("dsd: stk's sizes, every transpose", "[block_sparse]") {
+  check_sizes({128, 256, 512, 1024}, Verb::dsd);
+}
+TEST_CASE("dds: stk's sizes, every transpose", "[block_sparse]") {
+  check_sizes({128, 256, 512, 1024}, Verb::dds);
+}
+
+TEST_CASE("block-sparse products: every block, type and transpose at one size", "[block_sparse][small]") {
+  for (const Verb verb : {Verb::sdd, Verb::dsd, Verb::dds})
+    for (std::int64_t index = 0; index < 12; ++index) {
+      BlockSparseCase one = varied(index + 24);
+      one.verb = verb;
+      one.m = one.n = one.k = 128;
+      one.a_transposed = index & 1;
+      one.b_transposed = index & 2;
+      one.out_transposed = index & 4;
+      check_case(one);
+    }
+}
+
+TEST_CASE("dense dimensions that are no multiple of anything", "[block_sparse][small]") {
+  for (const ElementType type : {ElementType::bf16, ElementType::fp16, ElementType::fp32})
+    for (const std::int64_t odd : {1, 7, 9, 33, 130, 257})
+      for (int transposes = 0; transposes < 8; ++transposes) {
+        BlockSparseCase one = varied(odd + transposes);
+        one.type = type;
+        one.m = one.n = one.k = 128;
+        one.a_transposed = transposes & 1;
+        one.b_transposed = transposes & 2;
+        one.out_transposed = transposes & 4;
+        one.verb = Verb::sdd;
+        one.k = odd;
+        check_case(one);
+        one.verb = Verb::dsd;
+        one.k = 128;
+        one.n = odd;
+        check_case(one);
+        one.verb = Verb::dds;
+        one.n = 128;
+        one.m = odd;
+        check_case(one);
+      }
+}
+
+TEST_CASE("patterns without blocks and zero sizes", "[block_sparse][small]") {
+  for (const Verb verb : {Verb::sdd, Verb::dsd, Verb::dds})
+    for (const ElementType type : {ElementType::bf16, ElementType::fp16, ElementType::fp32}) {
+      BlockSparseCase one;
+      one.verb = verb;
+      one.type = type;
+      one.block = 32;
+      one.m = one.n = one.k = 64;
+      one.sparsity = 1.0;
+      check_case(one);
+      one.sparsity = 0.5;
+      for (std::int64_t BlockSparseCase::*size :
+           {&BlockSparseCase::m, &BlockSparseCase::n, &BlockSparseCase::k}) {
+        BlockSparseCase empty = one;
+        empty.*size = 0;
+        check_case(empty);
+      }
+    }
+}
