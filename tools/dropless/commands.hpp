@@ -8,4 +8,5 @@ class App;
 
 void add_report_command(CLI::App& program);
 void add_roofline_command(CLI::App& program);
+void add_synth_command(CLI::App& program);
 void add_topology_command(CLI::App& program);

@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
   program.set_help_all_flag("--help-all", "Print the help of every command");
   add_report_command(program);
   add_topology_command(program);
+  add_synth_command(program);
   add_roofline_command(program);
   try {
     program.parse(argc, argv);
