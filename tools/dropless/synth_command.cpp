@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include <map>
 #include <memory>
 #include <string>
 
@@ -14,7 +13,7 @@ using namespace dropless;
 namespace {
 
 struct SynthArguments {
-  std::string path;
+  std::string path, router = "uniform";
   SynthOptions options;
 };
 
@@ -24,15 +23,14 @@ void add_synth_command(CLI::App& program) {
   CLI::App* command = program.add_subcommand("synth", "Write a synthetic routing trace");
   const auto arguments = std::make_shared<SynthArguments>();
   SynthOptions& options = arguments->options;
-  const std::map<std::string, RouterModel> models = {
-      {"uniform", RouterModel::uniform}, {"zipf", RouterModel::zipf}, {"hot", RouterModel::hot_expert}};
   command->add_option("file", arguments->path, "The .npy file to write, [layer, sequence, position, slot]")
       ->required();
   command
       ->add_option(
-          "--router", options.model,
+          "--router", arguments->router,
           "uniform; zipf: the expert of rank r weighs 1 / r^S; hot: one expert takes a share of each draw")
-      ->transform(CLI::CheckedTransformer(models).description("{uniform,zipf,hot}"));
+      ->check(CLI::IsMember({"uniform", "zipf", "hot"}))
+      ->capture_default_str();
   command->add_option("--exponent", options.exponent, "S of zipf")->capture_default_str();
   command->add_option("--hot-share", options.hot_share, "The hot expert's share of a draw")
       ->capture_default_str();
@@ -43,6 +41,9 @@ void add_synth_command(CLI::App& program) {
   command->add_option("--positions", options.positions, "Tokens of a sequence")->capture_default_str();
   command->add_option("--seed", options.seed, "The same seed gives the same file")->capture_default_str();
   command->callback([arguments] {
+    arguments->options.model = arguments->router == "uniform" ? RouterModel::uniform
+                               : arguments->router == "zipf"  ? RouterModel::zipf
+                                                              : RouterModel::hot_expert;
     write_synth_trace(arguments->path, arguments->options);
     fmt::print("{}: {} bytes of expert ids\n", arguments->path, synth_bytes(arguments->options));
   });
