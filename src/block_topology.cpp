@@ -14,24 +14,6 @@ std::int64_t bytes(const std::vector<std::int32_t>& array) {
   return static_cast<std::int64_t>(array.size() * sizeof(std::int32_t));
 }
 
-/// Each expert's width in blocks; refuses what the block does not divide.
-std::vector<std::int64_t> widths_in_blocks(const RowLayout& layout, ArrayView<const std::int64_t> d_ff) {
-  const std::size_t experts = static_cast<std::size_t>(layout.experts);
-  if (d_ff.size() != 1 && d_ff.size() != experts)
-    throw Error("d_ff", std::to_string(d_ff.size()) + " widths",
-                "one width, or one for each of the " + std::to_string(experts) + " experts");
-  std::vector<std::int64_t> widths(experts);
-  for (std::size_t e = 0; e < experts; ++e) {
-    const std::int64_t width = d_ff[d_ff.size() == 1 ? 0 : e];
-    if (width < 1 || width % layout.block != 0)
-      throw Error("d_ff of expert " + std::to_string(e), std::to_string(width),
-                  "a positive multiple of the block " + std::to_string(layout.block) +
-                      " (the packed layout takes any width)");
-    widths[e] = width / layout.block;
-  }
-  return widths;
-}
-
 /// Refuses row offsets that are not those of the layout's own counts and block: a layout built for one block
 /// and used with another would place every later expert wrongly.
 void check_row_offsets(const RowLayout& layout) {
@@ -61,11 +43,29 @@ std::int64_t BlockTopology::value_bytes(std::int64_t bytes_per_element) const {
   return checked_product(elements, bytes_per_element, "bytes of block values");
 }
 
+std::vector<std::int64_t> widths_in_blocks(ArrayView<const std::int64_t> d_ff, std::int64_t experts,
+                                           std::int64_t block) {
+  if (block != 16 && block != 32 && block != 64 && block != 128)
+    throw Error("block", std::to_string(block), "16, 32, 64 or 128");
+  const auto count = static_cast<std::size_t>(experts);
+  if (d_ff.size() != 1 && d_ff.size() != count)
+    throw Error("d_ff", std::to_string(d_ff.size()) + " widths",
+                "one width, or one for each of the " + std::to_string(count) + " experts");
+  std::vector<std::int64_t> widths(count);
+  for (std::size_t e = 0; e < count; ++e) {
+    const std::int64_t width = d_ff[d_ff.size() == 1 ? 0 : e];
+    if (width < 1 || width % block != 0)
+      throw Error("d_ff of expert " + std::to_string(e), std::to_string(width),
+                  "a positive multiple of the block " + std::to_string(block) +
+                      " (the packed layout takes any width)");
+    widths[e] = width / block;
+  }
+  return widths;
+}
+
 BlockTopology block_topology(const RowLayout& layout, ArrayView<const std::int64_t> d_ff) {
-  if (layout.block != 16 && layout.block != 32 && layout.block != 64 && layout.block != 128)
-    throw Error("block", std::to_string(layout.block), "16, 32, 64 or 128");
+  const std::vector<std::int64_t> widths = widths_in_blocks(d_ff, layout.experts, layout.block);
   check_row_offsets(layout);
-  const std::vector<std::int64_t> widths = widths_in_blocks(layout, d_ff);
   BlockTopology topology;
   topology.block = layout.block;
   topology.block_rows = layout.scheduled_rows / layout.block;

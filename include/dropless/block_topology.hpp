@@ -35,6 +35,11 @@ struct BlockTopology {
 /// each; a width that the block does not divide throws Error (the packed layout takes any width).
 BlockTopology block_topology(const RowLayout& layout, ArrayView<const std::int64_t> d_ff);
 
+/// Each expert's width in blocks, from one width for all experts or one each. Throws Error for a block other
+/// than 16, 32, 64 or 128, and for a width that the block does not divide.
+std::vector<std::int64_t> widths_in_blocks(ArrayView<const std::int64_t> d_ff, std::int64_t experts,
+                                           std::int64_t block);
+
 /// MegaBlocks' own metadata bytes: int16 row, column and transposed indices, int32 for the rest (MegaBlocks
 /// 0.10).
 std::int64_t megablocks_topology_bytes(std::int64_t nonzero_blocks, std::int64_t block_rows,
