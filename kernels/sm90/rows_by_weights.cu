@@ -33,6 +33,7 @@ struct RowsByWeightsMaps {
 struct RowsByWeightsPlan {
   const RowTile* tiles;
   const std::int32_t* tile_count;
+  const std::int32_t k;
   const std::int32_t features;  // n
   const std::int32_t k_blocks;
   const std::int32_t split_feature;  // first feature of the second tensor; n where there is none
@@ -45,17 +46,50 @@ struct RowsByWeightsPlan {
 /// The map for the smallest box that holds `rows` rows, as an index: boxes have 16 << index rows.
 __device__ int row_box(int rows) { return rows <= 16 ? 0 : rows <= 32 ? 1 : rows <= 64 ? 2 : 3; }
 
+/// One tile of work: rows of one expert by up to four subtiles of features.
+struct Work {
+  RowTile rows;
+  std::int32_t first_feature;
+  std::int32_t boxes;  // subtiles of 64 features, 0 to 4
+};
+
+/// The tiles of a persistent grid, whose last incomplete wave is cut along the features so that more blocks
+/// share it.
+struct Schedule {
+  TileRaster raster;
+  std::uint32_t whole;  // tiles of the complete waves
+  std::uint32_t parts;  // pieces of each later tile: 1, 2 or 4
+  std::uint32_t size;   // whole tiles, then pieces
+
+  __device__ Schedule(const RowsByWeightsPlan& plan)
+      : raster{static_cast<std::uint32_t>(*plan.tile_count), plan.feature_tiles, plan.raster_group} {
+    const std::uint32_t tiles = raster.size(), rest = tiles % gridDim.x;
+    whole = tiles - rest;
+    parts = last_wave_parts(rest, gridDim.x);
+    size = whole + rest * parts;
+  }
+
+  __device__ Work at(const RowsByWeightsPlan& plan, std::uint32_t place) const {
+    const bool piece = place >= whole;
+    const std::uint32_t divisor = piece ? parts : 1, width = subtiles / divisor;
+    const std::uint32_t part = piece ? (place - whole) % divisor : 0;
+    const auto [row_tile, feature_tile] = raster.at(piece ? whole + (place - whole) / divisor : place);
+    const int first_feature = (feature_tile * subtiles + part * width) * 64;
+    const int left = (plan.features - first_feature + 63) / 64;
+    return {plan.tiles[row_tile], first_feature, max(0, min(static_cast<int>(width), left))};
+  }
+};
+
 template <bool k_by_n>
 __device__ void load_tiles(const RowsByWeightsMaps& maps, const RowsByWeightsPlan& plan, TileMemory& memory,
-                           TileRaster raster) {
+                           const Schedule& schedule) {
   RingPosition ring;
-  for (std::uint32_t work = blockIdx.x; work < raster.size(); work += gridDim.x) {
-    const auto [row_tile, feature_tile] = raster.at(work);
-    const RowTile tile = plan.tiles[row_tile];
-    const int first_feature = static_cast<int>(feature_tile) * tile_m;
-    const int boxes = min(subtiles, (plan.features - first_feature + 63) / 64), box = row_box(tile.rows);
-    const std::uint32_t bytes = boxes * subtile_bytes + (16 << box) * k_block * 2;
-    const RaggedCoordinates at = ragged_coordinates(tile.row_begin, tile.rows, 0);
+  for (std::uint32_t place = blockIdx.x; place < schedule.size; place += gridDim.x) {
+    const Work work = schedule.at(plan, place);
+    if (work.boxes == 0) continue;
+    const int box = row_box(work.rows.rows);
+    const std::uint32_t bytes = work.boxes * subtile_bytes + (16 << box) * k_block * 2;
+    const RaggedCoordinates at = ragged_coordinates(work.rows.row_begin, work.rows.rows, 0);
     for (int block = 0; block < plan.k_blocks; ++block) {
       wait(memory.empty[ring.stage], ring.parity ^ 1);
       std::uint64_t& full = memory.full[ring.stage];
@@ -64,15 +98,15 @@ __device__ void load_tiles(const RowsByWeightsMaps& maps, const RowsByWeightsPla
       load_box(memory.b[ring.stage], &maps.in[box], {k, at.row, at.origin, at.wrap}, full);
       const bool second_k = k >= plan.split_k;
       const int weight_k = second_k ? k - plan.split_k : k;
-      for (int i = 0; i < boxes; ++i) {
-        const int feature = first_feature + i * 64;
+      for (int i = 0; i < work.boxes; ++i) {
+        const int feature = work.first_feature + i * 64;
         const bool second_feature = feature >= plan.split_feature;
         const int weight_feature = second_feature ? feature - plan.split_feature : feature;
         const CUtensorMap* map = second_k || second_feature ? &maps.second_weights : &maps.weights;
         if constexpr (k_by_n)
-          load_box(memory.a[ring.stage][i], map, {weight_feature, weight_k, tile.expert}, full);
+          load_box(memory.a[ring.stage][i], map, {weight_feature, weight_k, work.rows.expert}, full);
         else
-          load_box(memory.a[ring.stage][i], map, {weight_k, weight_feature, tile.expert}, full);
+          load_box(memory.a[ring.stage][i], map, {weight_k, weight_feature, work.rows.expert}, full);
       }
       ring.advance();
     }
@@ -81,41 +115,45 @@ __device__ void load_tiles(const RowsByWeightsMaps& maps, const RowsByWeightsPla
 
 template <class Element, bool k_by_n>
 __device__ void multiply_tiles(const RowsByWeightsMaps& maps, const RowsByWeightsPlan& plan,
-                               TileMemory& memory, TileRaster raster, int warpgroup) {
+                               TileMemory& memory, const Schedule& schedule, int warpgroup) {
   const bool elected = threadIdx.x % 128 == 0;
   RingPosition ring;
   std::uint32_t previous_parity = 0;
-  for (std::uint32_t work = blockIdx.x; work < raster.size(); work += gridDim.x) {
-    const auto [row_tile, feature_tile] = raster.at(work);
-    const RowTile tile = plan.tiles[row_tile];
-    const int feature =
-        static_cast<int>(feature_tile) * tile_m + warpgroup * 64;  // of this warpgroup's first subtile
-    const int active = (feature < plan.features) + (feature + 128 < plan.features);
-    const int halves = tile.rows > 64 ? 2 : 1;
+  for (std::uint32_t place = blockIdx.x; place < schedule.size; place += gridDim.x) {
+    const Work work = schedule.at(plan, place);
+    if (work.boxes == 0) continue;
+    const int active = (work.boxes > warpgroup) + (work.boxes > warpgroup + 2);
+    const int halves = work.rows.rows > 64 ? 2 : 1;
     if (active == 0) {
       skip_stages(memory, ring, plan.k_blocks);
       continue;
     }
+    // Piece i of this warpgroup is subtile 2 i + warpgroup; half h is rows 64 h and later.
+    const auto output_box = [&](int i, int half, auto&& use) {
+      const RaggedCoordinates at = ragged_coordinates(work.rows.row_begin, work.rows.rows, half * 64);
+      const int subtile = 2 * i + warpgroup;
+      const std::int32_t coordinates[4] = {work.first_feature + subtile * 64, at.row, at.origin, at.wrap};
+      use(coordinates, memory.staging[half][subtile]);
+    };
     if (plan.accumulate && elected) {
       ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>());
       expect_bytes(memory.previous_output[warpgroup], active * halves * subtile_bytes);
       for (int i = 0; i < active; ++i)
-        for (int half = 0; half < halves; ++half) {
-          const RaggedCoordinates at = ragged_coordinates(tile.row_begin, tile.rows, half * 64);
-          load_box(memory.staging[half][2 * i + warpgroup], &maps.out,
-                   {feature + 128 * i, at.row, at.origin, at.wrap}, memory.previous_output[warpgroup]);
-        }
+        for (int half = 0; half < halves; ++half)
+          output_box(i, half, [&](const std::int32_t(&at)[4], char* piece) {
+            load_box(piece, &maps.out, at, memory.previous_output[warpgroup]);
+          });
     }
 
     float d[subtiles_per_warpgroup][64];
     const auto multiply = [&](auto n) {
       constexpr int rows = decltype(n)::value;
       if (active == 2)
-        multiply_stages<Element, rows, 2, k_by_n, false>(memory, ring, warpgroup, plan.k_blocks, d);
+        multiply_stages<Element, rows, 2, k_by_n, false>(memory, ring, warpgroup, plan.k, d);
       else
-        multiply_stages<Element, rows, 1, k_by_n, false>(memory, ring, warpgroup, plan.k_blocks, d);
+        multiply_stages<Element, rows, 1, k_by_n, false>(memory, ring, warpgroup, plan.k, d);
     };
-    switch ((tile.rows + 15) / 16) {
+    switch ((work.rows.rows + 15) / 16) {
       case 1:
         multiply(std::integral_constant<int, 16>());
         break;
@@ -159,11 +197,9 @@ __device__ void multiply_tiles(const RowsByWeightsMaps& maps, const RowsByWeight
     warpgroup_barrier(warpgroup);
     if (elected) {
       for (int i = 0; i < active; ++i)
-        for (int half = 0; half < halves; ++half) {
-          const RaggedCoordinates at = ragged_coordinates(tile.row_begin, tile.rows, half * 64);
-          store_box(&maps.out, {feature + 128 * i, at.row, at.origin, at.wrap},
-                    memory.staging[half][2 * i + warpgroup]);
-        }
+        for (int half = 0; half < halves; ++half)
+          output_box(i, half,
+                     [&](const std::int32_t(&at)[4], const char* piece) { store_box(&maps.out, at, piece); });
       ptx::cp_async_bulk_commit_group();
     }
   }
@@ -178,15 +214,14 @@ __global__ void __launch_bounds__(threads_per_block, 1)
   initialise_barriers(memory);
   allow_next_kernel();
   wait_for_previous_kernels();
-  const TileRaster raster{static_cast<std::uint32_t>(*plan.tile_count), plan.feature_tiles,
-                          plan.raster_group};
+  const Schedule schedule(plan);
   const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / 128, 0);
   if (warpgroup == consumer_warpgroups) {
     give_registers<40>();
-    if (threadIdx.x == 128 * consumer_warpgroups) load_tiles<k_by_n>(maps, plan, memory, raster);
+    if (threadIdx.x == 128 * consumer_warpgroups) load_tiles<k_by_n>(maps, plan, memory, schedule);
   } else {
     take_registers<232>();
-    multiply_tiles<Element, k_by_n>(maps, plan, memory, raster, warpgroup);
+    multiply_tiles<Element, k_by_n>(maps, plan, memory, schedule, warpgroup);
   }
 }
 
@@ -243,6 +278,7 @@ void launch_sm90(const RowsByWeights& product, Stream stream) {
   const auto feature_tiles = static_cast<std::uint32_t>(ceil_div(n, tile_m));
   const RowsByWeightsPlan plan{product.rows.tiles,
                                product.rows.tile_count,
+                               k,
                                n,
                                static_cast<std::int32_t>(ceil_div(k, k_block)),
                                split && product.split_n ? n / 2 : n,
@@ -250,7 +286,7 @@ void launch_sm90(const RowsByWeights& product, Stream stream) {
                                feature_tiles,
                                8,
                                product.accumulate};
-  const std::int64_t work = product.rows.tile_bound * feature_tiles;
+  const std::int64_t work = product.rows.tile_bound * feature_tiles * subtiles;
   const auto blocks = static_cast<std::uint32_t>(std::min<std::int64_t>(work, product.multiprocessors));
   const auto kernel = weights.type == ElementType::bf16 ? choose_kernel<__nv_bfloat16>(weights.order)
                                                         : choose_kernel<__half>(weights.order);

@@ -56,29 +56,49 @@ __device__ inline void release_stage(TileMemory& memory, int stage) {
   if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(&memory.empty[stage]);
 }
 
-/// Accumulates `k_blocks` stages into the first `active` of this warpgroup's subtiles.
-template <class Element, int n, int active, bool a_mn_major, bool b_mn_major>
-__device__ __forceinline__ void multiply_stages(TileMemory& memory, RingPosition& ring, int warpgroup,
-                                                int k_blocks, float (&d)[subtiles_per_warpgroup][64]) {
-  const std::uint64_t a0 = operand_descriptor<a_mn_major>(memory.a[0][warpgroup]);
-  const std::uint64_t b0 = operand_descriptor<b_mn_major>(memory.b[0]);
-  constexpr std::uint64_t a_stage = subtiles * subtile_bytes / 16, b_stage = b_bytes / 16;
+/// Accumulates the first `steps` slices of 16 of the next stage into the first `active` of this warpgroup's
+/// subtiles.
+template <class Element, int n, int active, int steps, bool a_mn_major, bool b_mn_major>
+__device__ __forceinline__ void multiply_stage(TileMemory& memory, RingPosition& ring, int warpgroup,
+                                               bool first, float (&d)[subtiles_per_warpgroup][64]) {
   constexpr std::uint64_t a_next = consumer_warpgroups * subtile_bytes / 16;
-  for (int block = 0; block < k_blocks; ++block) {
-    wait(memory.full[ring.stage], ring.parity);
-    const std::uint64_t a = a0 + ring.stage * a_stage, b = b0 + ring.stage * b_stage;
-    wgmma_fence();
+  wait(memory.full[ring.stage], ring.parity);
+  const std::uint64_t a = operand_descriptor<a_mn_major>(memory.a[ring.stage][warpgroup]);
+  const std::uint64_t b = operand_descriptor<b_mn_major>(memory.b[ring.stage]);
+  wgmma_fence();
 #pragma unroll
-    for (int i = 0; i < k_block / 16; ++i)
+  for (int i = 0; i < steps; ++i)
 #pragma unroll
-      for (int subtile = 0; subtile < active; ++subtile)
-        wgmma<Element, n, a_mn_major, b_mn_major>(d[subtile],
-                                                  a + subtile * a_next + i * descriptor_k16<a_mn_major>,
-                                                  b + i * descriptor_k16<b_mn_major>, block + i != 0);
-    wgmma_commit();
-    wgmma_wait<0>();
-    release_stage(memory, ring.stage);
-    ring.advance();
+    for (int subtile = 0; subtile < active; ++subtile)
+      wgmma<Element, n, a_mn_major, b_mn_major>(d[subtile],
+                                                a + subtile * a_next + i * descriptor_k16<a_mn_major>,
+                                                b + i * descriptor_k16<b_mn_major>, !(first && i == 0));
+  wgmma_commit();
+  wgmma_wait<0>();
+  release_stage(memory, ring.stage);
+  ring.advance();
+}
+
+/// Accumulates `k` elements. A last stage that k does not fill is multiplied as far as its last slice of 16.
+template <class Element, int n, int active, bool a_mn_major, bool b_mn_major>
+__device__ __forceinline__ void multiply_stages(TileMemory& memory, RingPosition& ring, int warpgroup, int k,
+                                                float (&d)[subtiles_per_warpgroup][64]) {
+  constexpr int steps = k_block / 16;
+  const int slices = (k + 15) / 16, whole = slices / steps;
+  for (int block = 0; block < whole; ++block)
+    multiply_stage<Element, n, active, steps, a_mn_major, b_mn_major>(memory, ring, warpgroup, block == 0, d);
+  switch (slices % steps) {
+    case 1:
+      multiply_stage<Element, n, active, 1, a_mn_major, b_mn_major>(memory, ring, warpgroup, whole == 0, d);
+      break;
+    case 2:
+      multiply_stage<Element, n, active, 2, a_mn_major, b_mn_major>(memory, ring, warpgroup, whole == 0, d);
+      break;
+    case 3:
+      multiply_stage<Element, n, active, 3, a_mn_major, b_mn_major>(memory, ring, warpgroup, whole == 0, d);
+      break;
+    default:
+      break;
   }
 }
 

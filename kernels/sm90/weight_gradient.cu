@@ -28,6 +28,7 @@ struct WeightGradientMaps {
 struct WeightGradientPlan {
   const std::int32_t* row_begin;
   const std::int32_t* row_count;
+  const std::int32_t* experts_by_rows;  // null: in their own order
   const std::uint32_t experts;
   const std::int32_t m, n;
   const TileRaster raster;  // of one expert: row tiles along m, column tiles along n
@@ -41,7 +42,8 @@ struct Work {
 };
 
 __device__ Work work_at(const WeightGradientPlan& plan, std::uint32_t work) {
-  const std::uint32_t expert = work / plan.raster.size();
+  const std::uint32_t place = work / plan.raster.size();
+  const std::uint32_t expert = plan.experts_by_rows ? plan.experts_by_rows[place] : place;
   const auto [row_tile, column_tile] = plan.raster.at(work % plan.raster.size());
   return {static_cast<std::int32_t>(expert), plan.row_begin[expert], max(plan.row_count[expert], 0),
           static_cast<std::int32_t>(row_tile) * tile_m, static_cast<std::int32_t>(column_tile) * tile_n};
@@ -115,9 +117,11 @@ __device__ void multiply_tiles(const WeightGradientMaps& maps, const WeightGradi
     float d[subtiles_per_warpgroup][64] = {};  // what an expert without rows stores
     const auto multiply = [&](auto n) {
       if (active == 2)
-        multiply_stages<Element, decltype(n)::value, 2, true, true>(memory, ring, warpgroup, blocks, d);
+        multiply_stages<Element, decltype(n)::value, 2, true, true>(memory, ring, warpgroup, work.row_count,
+                                                                    d);
       else
-        multiply_stages<Element, decltype(n)::value, 1, true, true>(memory, ring, warpgroup, blocks, d);
+        multiply_stages<Element, decltype(n)::value, 1, true, true>(memory, ring, warpgroup, work.row_count,
+                                                                    d);
     };
     if (halves == 2)
       multiply(std::integral_constant<int, 128>());
@@ -213,6 +217,7 @@ void launch_sm90(const RowsTransposedByRows& product, Stream stream) {
                                                       dw.expert_stride, dw.type);
   const WeightGradientPlan plan{product.rows.row_begin,
                                 product.rows.row_count,
+                                product.rows.experts_by_rows,
                                 static_cast<std::uint32_t>(dw.experts),
                                 static_cast<std::int32_t>(dw.m),
                                 static_cast<std::int32_t>(dw.n),
