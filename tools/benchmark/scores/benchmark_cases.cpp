@@ -70,10 +70,9 @@ BenchmarkCase read_case(const CaseReader& reader) {
   result.experts = reader.integer("experts", 1, 4096);
   result.top_k = reader.integer("top_k", 1, 128);
   result.tokens = reader.integer("tokens", 1, most_rows / result.top_k);
+  const std::string mlp = reader.text("mlp");
   try {
-    result.mlp = mlp_kind_from_name(reader.text("mlp"));
-  } catch (const FileError&) {
-    throw;
+    result.mlp = mlp_kind_from_name(mlp);
   } catch (const Error& error) {
     reader.refuse(error.what());
   }
