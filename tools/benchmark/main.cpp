@@ -13,6 +13,7 @@ int main(int argc, char** argv) {
   program.set_help_all_flag("--help-all", "Print the help of every command");
   add_bandwidth_command(program);
   add_topology_command(program);
+  add_products_command(program);
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
