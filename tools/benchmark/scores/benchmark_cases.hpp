@@ -29,8 +29,8 @@ std::vector<BenchmarkCase> read_benchmark_cases(const std::string& path);
 
 /// Router ids [tokens, top_k], token-major, with exactly the case's rows per expert: the i-th assignment in
 /// expert order goes to token p[i mod T], slot i div T, where p[j] = (j * a) mod T and a is the smallest
-/// integer from 0.618 T on that is coprime with T. No token meets an expert twice where every expert has at most T rows.
-/// Assignments beyond the sum of the rows are -1.
+/// integer from 0.618 T on that is coprime with T. No token meets an expert twice where every expert has at
+/// most T rows. Assignments beyond the sum of the rows are -1.
 std::vector<std::int32_t> router_ids(const BenchmarkCase& benchmark_case);
 
 }  // namespace dropless::benchmark
