@@ -46,6 +46,7 @@ class OwnedTopology {
         workspace_(topology_workspace_bytes(bounds_)) {
     const std::vector<std::int32_t> ids = router_ids(point);
     DROPLESS_CUDA_CHECK(cudaMemcpy(ids_.data(), ids.data(), ids_.bytes(), cudaMemcpyHostToDevice));
+    DROPLESS_CUDA_CHECK(cudaDeviceSynchronize());  // the stream does not wait for the default stream
   }
   Topology build(Stream stream) const {
     RouterIds ids;
@@ -111,6 +112,7 @@ std::vector<PermutationResult> measure_permutation(const PermutationPoint& point
   const DeviceMemory weights(static_cast<std::size_t>(assignments) * sizeof(float)),
       weights_gradient(static_cast<std::size_t>(assignments) * sizeof(float));
   DROPLESS_CUDA_CHECK(cudaMemset(weights.data(), 0x3c, weights.bytes()));
+  DROPLESS_CUDA_CHECK(cudaDeviceSynchronize());
 
   const auto view = [&](const MatrixRing& ring, std::int64_t i) {
     return RowsView{ring.at(i), columns, ElementType::bf16};
