@@ -40,8 +40,10 @@ class DeviceBuffer {
     if (bytes() != 0) DROPLESS_CUDA_CHECK(cudaMemset(data(), 0xff, bytes()));
     DROPLESS_CUDA_CHECK(cudaDeviceSynchronize());
   }
+  /// Waits for the copy: a stream that does not block on the default stream would not.
   void upload(const std::vector<T>& values) {
     if (bytes() != 0) DROPLESS_CUDA_CHECK(cudaMemcpy(data(), values.data(), bytes(), cudaMemcpyHostToDevice));
+    DROPLESS_CUDA_CHECK(cudaDeviceSynchronize());
   }
   /// Waits for the device, then copies everything back.
   std::vector<T> download() const {
