@@ -1,4 +1,5 @@
-// The checks that every block-sparse call makes before it launches anything.
+// The checks that every block-sparse call makes before it launches anything. No CUDA in it, so the host tests
+// reach every refusal. What lies in device memory (the indices) is the caller's promise.
 #pragma once
 #include "dropless/block_sparse.hpp"
 #include "dropless/integer_math.hpp"
@@ -102,6 +103,64 @@ inline MatrixSpan span_of(const DenseMatrix& matrix) {
 inline MatrixSpan span_of(const BlockSparseMatrix& matrix) {
   const std::int64_t bytes = matrix.block * matrix.block * element_bytes(matrix.type);
   return {matrix.values, matrix.nonzero_blocks, bytes, bytes};
+}
+
+/// The steps of k that a kernel counts in 32 bits.
+inline void check_depth(std::int64_t k) { checked_int32(ceil_div(k, 16), "k / 16"); }
+
+inline void check_sdd(const DenseMatrix& a, const DenseMatrix& b, const BlockSparseMatrix& out) {
+  check_matrix(out, PatternWalk::blocks, "out");
+  check_matrix(a, "a");
+  check_matrix(b, "b");
+  check_shape(a, read_rows(out), read_columns(a), "a");
+  check_shape(b, read_columns(a), read_columns(out), "b");
+  check_type(a.type, out.type, "a");
+  check_type(b.type, out.type, "b");
+  check_depth(read_columns(a));
+  check_no_overlap(span_of(out), "out.values", span_of(a), "a");
+  check_no_overlap(span_of(out), "out.values", span_of(b), "b");
+}
+
+inline void check_dsd(const BlockSparseMatrix& a, const DenseMatrix& b, const DenseMatrix& out) {
+  check_matrix(a, a.transposed ? PatternWalk::block_columns : PatternWalk::block_rows, "a");
+  check_matrix(b, "b");
+  check_matrix(out, "out");
+  check_shape(b, read_columns(a), read_columns(b), "b");
+  check_shape(out, read_rows(a), read_columns(b), "out");
+  check_type(b.type, a.type, "b");
+  check_type(out.type, a.type, "out");
+  check_depth(read_columns(a));
+  check_no_overlap(span_of(out), "out", span_of(a), "a.values");
+  check_no_overlap(span_of(out), "out", span_of(b), "b");
+}
+
+inline void check_dds(const DenseMatrix& a, const BlockSparseMatrix& b, const DenseMatrix& out) {
+  check_matrix(b, b.transposed ? PatternWalk::block_rows : PatternWalk::block_columns, "b");
+  check_matrix(a, "a");
+  check_matrix(out, "out");
+  check_shape(a, read_rows(a), read_rows(b), "a");
+  check_shape(out, read_rows(a), read_columns(b), "out");
+  check_type(a.type, b.type, "a");
+  check_type(out.type, b.type, "out");
+  check_depth(read_rows(b));
+  check_no_overlap(span_of(out), "out", span_of(a), "a");
+  check_no_overlap(span_of(out), "out", span_of(b), "b.values");
+}
+
+inline void check_to_dense(const BlockSparseMatrix& matrix, const DenseMatrix& out) {
+  check_matrix(matrix, PatternWalk::block_rows, "matrix");
+  check_matrix(out, "out");
+  check_shape(out, read_rows(matrix), read_columns(matrix), "out");
+  check_type(out.type, matrix.type, "out");
+  check_no_overlap(span_of(out), "out", span_of(matrix), "matrix.values");
+}
+
+inline void check_from_dense(const DenseMatrix& matrix, const BlockSparseMatrix& out) {
+  check_matrix(out, PatternWalk::blocks, "out");
+  check_matrix(matrix, "matrix");
+  check_shape(matrix, read_rows(out), read_columns(out), "matrix");
+  check_type(matrix.type, out.type, "matrix");
+  check_no_overlap(span_of(out), "out.values", span_of(matrix), "matrix");
 }
 
 }  // namespace dropless

@@ -94,11 +94,7 @@ void gather(const DenseMatrix& matrix, const BlockSparseMatrix& out, Stream stre
 }  // namespace
 
 void to_dense(const BlockSparseMatrix& matrix, const DenseMatrix& out, Stream stream) {
-  check_matrix(matrix, PatternWalk::block_rows, "matrix");
-  check_matrix(out, "out");
-  check_shape(out, read_rows(matrix), read_columns(matrix), "out");
-  check_type(out.type, matrix.type, "out");
-  check_no_overlap(span_of(out), "out", span_of(matrix), "matrix.values");
+  check_to_dense(matrix, out);
   if (element_bytes(out.type) == 2)
     scatter<std::uint16_t>(matrix, out, stream);
   else
@@ -106,11 +102,7 @@ void to_dense(const BlockSparseMatrix& matrix, const DenseMatrix& out, Stream st
 }
 
 void from_dense(const DenseMatrix& matrix, const BlockSparseMatrix& out, Stream stream) {
-  check_matrix(out, PatternWalk::blocks, "out");
-  check_matrix(matrix, "matrix");
-  check_shape(matrix, read_rows(out), read_columns(out), "matrix");
-  check_type(matrix.type, out.type, "matrix");
-  check_no_overlap(span_of(out), "out.values", span_of(matrix), "matrix");
+  check_from_dense(matrix, out);
   if (element_bytes(out.type) == 2)
     gather<std::uint16_t>(matrix, out, stream);
   else

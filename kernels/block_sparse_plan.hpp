@@ -8,6 +8,7 @@
 #pragma once
 #include "dropless/block_sparse.hpp"
 #include "dropless/integer_math.hpp"
+#include "mma_layout.hpp"
 
 namespace dropless {
 
@@ -116,6 +117,54 @@ DROPLESS_HOST_DEVICE inline BlockStep block_step(const BlockProduct& product, co
   const std::int64_t q = product.entry_blocks == nullptr ? entry : product.entry_blocks[entry];
   return {q * block * block + product.left.offset(tile.left_d, k),
           product.right.offset(tile.right_d, product.entry_columns[entry] * block + k), step_depth};
+}
+
+/// A dense operand: the left one over (m, k), or with `right` the right one over (n, k).
+inline ProductOperand dense_operand(const DenseMatrix& matrix, bool right) {
+  return {matrix.data, matrix.leading_dimension, matrix.transposed == right,
+          moves_by_chunks(matrix.data, matrix.leading_dimension)};
+}
+
+inline BlockProduct plan_sdd(const DenseMatrix& a, const DenseMatrix& b, const BlockSparseMatrix& out) {
+  // The stored blocks of a transposed output are those of (a b)^T = b^T a^T.
+  if (out.transposed) return plan_sdd(transposed(b), transposed(a), transposed(out));
+  BlockProduct product;
+  product.type = out.type;
+  product.block = static_cast<std::int32_t>(out.block);
+  product.sparse_output = true;
+  product.left = dense_operand(a, false);
+  product.right = dense_operand(b, true);
+  product.out = {out.values, out.block, true, moves_by_chunks(out.values, out.block)};
+  product.rows = out.rows;
+  product.columns = out.columns;
+  product.depth = a.transposed ? a.rows : a.columns;
+  product.nonzero_blocks = out.nonzero_blocks;
+  product.row_indices = out.row_indices;
+  product.column_indices = out.column_indices;
+  return product;
+}
+
+inline BlockProduct plan_dsd(const BlockSparseMatrix& a, const DenseMatrix& b, const DenseMatrix& out) {
+  BlockProduct product;
+  product.type = a.type;
+  product.block = static_cast<std::int32_t>(a.block);
+  product.left = {a.values, a.block, !a.transposed, moves_by_chunks(a.values, a.block)};
+  product.right = dense_operand(b, true);
+  product.out = {out.data, out.leading_dimension, !out.transposed,
+                 moves_by_chunks(out.data, out.leading_dimension)};
+  product.rows = out.transposed ? out.columns : out.rows;
+  product.columns = out.transposed ? out.rows : out.columns;
+  product.depth = a.transposed ? a.rows : a.columns;
+  product.nonzero_blocks = a.nonzero_blocks;
+  product.offsets = a.transposed ? a.offsets_transposed : a.offsets;
+  product.entry_columns = a.transposed ? a.column_indices_transposed : a.column_indices;
+  product.entry_blocks = a.transposed ? a.block_offsets_transposed : nullptr;
+  return product;
+}
+
+/// out^T = b^T a^T.
+inline BlockProduct plan_dds(const DenseMatrix& a, const BlockSparseMatrix& b, const DenseMatrix& out) {
+  return plan_dsd(transposed(b), transposed(a), transposed(out));
 }
 
 /// The kernels; a product without tiles launches nothing.

@@ -7,11 +7,18 @@
 // operand is ever transposed by a copy. The unit of movement is a chunk: 16 bytes, 8 elements of a 16-bit
 // type.
 #pragma once
+#include <cstdint>
+
 #include "dropless/integer_math.hpp"
 
 namespace dropless {
 
 inline constexpr int chunk_elements = 8;
+
+/// Whether rows of a 16-bit matrix can be moved by chunks: base and pitch are multiples of 16 bytes.
+inline bool moves_by_chunks(const void* base, std::int64_t leading_dimension) {
+  return reinterpret_cast<std::uintptr_t>(base) % 16 == 0 && leading_dimension % chunk_elements == 0;
+}
 
 /// The shared-memory slot (in chunks) of chunk `chunk` of row `row`. Chunks of neighbouring rows are permuted
 /// so that any 8 consecutive rows of one chunk column fall into the 8 distinct 16-byte bank groups.

@@ -71,11 +71,6 @@ __device__ __forceinline__ Element rounded(float value) {
     return __float2half_rn(value);
 }
 
-/// Whether rows of a 16-bit matrix can be moved by chunks: base and pitch are multiples of 16 bytes.
-inline bool moves_by_chunks(const void* base, std::int64_t leading_dimension) {
-  return reinterpret_cast<std::uintptr_t>(base) % 16 == 0 && leading_dimension % chunk_elements == 0;
-}
-
 /// What lies within a stage: rows of global memory, `leading_dimension` elements apart, of which `rows` and
 /// the first `columns` elements exist (either may be zero, negative or beyond the stage). The rest reads as
 /// zero and is never written.
