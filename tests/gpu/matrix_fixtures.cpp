@@ -29,7 +29,9 @@ std::vector<std::int32_t> block_table(const BlockTopology& topology) {
 }  // namespace
 
 std::vector<unsigned char> random_elements(ElementType type, std::int64_t count, std::uint32_t seed) {
-  const std::vector<float> values = random_values<float>(count, seed);
+  // Large matrices repeat a prime number of values: no two experts' matrices are alike, and it is quick.
+  constexpr std::int64_t most_values = 1048583;
+  const std::vector<float> values = random_values<float>(std::min(count, most_values), seed);
   std::vector<unsigned char> bytes(bytes_of(type, count));
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (type == ElementType::fp32) {
@@ -39,6 +41,10 @@ std::vector<unsigned char> random_elements(ElementType type, std::int64_t count,
       std::memcpy(bytes.data() + 2 * i, &pattern, 2);
     }
   }
+  const std::size_t period = bytes_of(type, static_cast<std::int64_t>(values.size()));
+  for (std::size_t begin = period; begin < bytes.size(); begin += period)
+    std::copy_n(bytes.begin(), std::min(period, bytes.size() - begin),
+                bytes.begin() + static_cast<std::ptrdiff_t>(begin));
   return bytes;
 }
 

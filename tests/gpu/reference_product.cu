@@ -10,6 +10,8 @@ namespace dropless::test {
 namespace {
 
 __device__ double element(const ReferenceOperand& from, std::int64_t row, std::int64_t column) {
+  row = from.first_row + row * from.row_step;
+  column += from.first_column;
   std::int64_t base = 0;
   if (from.block_table != nullptr) {
     const std::int64_t q = from.block_table[row / from.block * from.table_row_stride +

@@ -20,6 +20,8 @@ struct ReferenceOperand {
   std::int64_t block = 1;
   std::int64_t table_row_stride = 0;
   std::int64_t table_column_stride = 1;
+  std::int64_t first_row = 0, first_column = 0;  ///< the operand begins here ...
+  std::int64_t row_step = 1;                     ///< ... and takes every row_step-th row
 };
 
 /// sums[i * n + j] = sum over k of a(i, k) b(k, j), and magnitudes the same of absolute values: device arrays
