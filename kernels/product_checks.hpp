@@ -80,7 +80,8 @@ inline AddressRange tensor_range(const std::string& name, const ExpertWeights& w
   if (tensor.matrices != nullptr) return {name, 0, 0};
   const AddressRange one =
       matrix_range(name, tensor.data, outer, inner, weights.leading_dimension, weights.type);
-  if (weights.widths.d_ff != nullptr) return one;
+  // How far stacked widths reach is known on the device alone.
+  if (weights.widths.d_ff != nullptr) return {name, one.begin, element_bytes(weights.type)};
   require_at_least(tensor.expert_stride, 0, name + ".expert_stride");
   const std::int64_t last = checked_product(weights.experts - 1, tensor.expert_stride, name.c_str());
   return {

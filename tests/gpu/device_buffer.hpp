@@ -3,6 +3,7 @@
 #pragma once
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -54,12 +55,12 @@ class DeviceBuffer {
   }
   /// Whether both guards still hold their pattern; waits for the device.
   bool guards_intact() const {
-    std::vector<unsigned char> all(total_bytes());
+    std::vector<unsigned char> guards(2 * guard_bytes);
     DROPLESS_CUDA_CHECK(cudaDeviceSynchronize());
-    DROPLESS_CUDA_CHECK(cudaMemcpy(all.data(), memory_, all.size(), cudaMemcpyDeviceToHost));
-    for (std::size_t i = 0; i < all.size(); ++i)
-      if ((i < guard_bytes || i >= guard_bytes + bytes()) && all[i] != guard_value) return false;
-    return true;
+    DROPLESS_CUDA_CHECK(cudaMemcpy(guards.data(), memory_, guard_bytes, cudaMemcpyDeviceToHost));
+    DROPLESS_CUDA_CHECK(cudaMemcpy(guards.data() + guard_bytes, memory_ + guard_bytes + bytes(), guard_bytes,
+                                   cudaMemcpyDeviceToHost));
+    return std::all_of(guards.begin(), guards.end(), [](unsigned char byte) { return byte == guard_value; });
   }
 
  private:
