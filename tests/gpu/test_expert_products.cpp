@@ -92,13 +92,11 @@ TEST_CASE("the GPU's double reference agrees with the CPU's", "[small]") {
         for (std::int64_t n = 0; n < (narrowed && d_ff == DffDimension::n ? widths[e] : shape.n); ++n)
           expected[r * static_cast<std::size_t>(shape.n) + static_cast<std::size_t>(n)] = -1e9;
   const HostRowsView<const double> in{x.data(), product.in.leading_dimension};
-  const auto reference =
-      d_ff == DffDimension::n
-          ? static_cast<void (*)(const HostExpertRows&, const HostRowsView<const double>&,
-                                 const HostExpertWeights<double>&, const HostRowsView<double>&, bool)>(
-                reference_sdd)
-          : reference_dsd;
-  reference(host_rows(begin, count), in, weights, {expected.data(), shape.n}, false);
+  const HostRowsView<double> out{expected.data(), shape.n};
+  if (d_ff == DffDimension::n)
+    reference_sdd(host_rows(begin, count), in, weights, out);
+  else
+    reference_dsd(host_rows(begin, count), in, weights, out);
   for (std::size_t i = 0; i < elements; ++i)
     if (!std::isnan(expected[i])) CHECK(sums[i] == Approx(expected[i]).epsilon(1e-12).margin(1e-12));
 }
