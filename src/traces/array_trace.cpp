@@ -12,6 +12,7 @@
 #include <numeric>
 
 #include "traces/array_units.hpp"
+#include "traces/batch_log.hpp"
 #include "traces/id_runs.hpp"
 #include "traces/warmup_rows.hpp"
 #include "traces/workers.hpp"
@@ -411,7 +412,14 @@ class Reading {
         batch.warmup_rows_per_expert = warm_rows;
       }
     }
-    const std::int64_t assignments = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
+    std::int64_t assignments = 0;
+    for (const std::int64_t of_expert : rows) {
+      assignments += std::min(of_expert, most_rows + 1);
+      if (assignments > most_rows || total_rows_ + assignments > most_rows)
+        throw FileError(trace_.origin_.path, trace_.origin_.place,
+                        "the counts add up to more than 2^53 rows");
+    }
+    total_rows_ += assignments;
     if (array_.plan.counts && trace_.info_.top_k > 0) batch.tokens = assignments / trace_.info_.top_k;
     LayerSums sums;
     sums.tokens = batch.tokens;
@@ -450,6 +458,7 @@ class Reading {
   std::vector<WarmupRows> warmup_;            // by selected layer
   std::vector<std::vector<LayerSums>> sums_;  // by worker and selected layer
   std::int64_t total_bytes_ = 0;
+  std::atomic<std::int64_t> total_rows_ = 0;
   std::atomic<std::int64_t> done_bytes_ = 0;
   std::atomic<bool> failed_ = false;
 };

@@ -38,6 +38,22 @@ class FileBytes : public ByteSource {
   std::int64_t size_ = 0;
 };
 
+/// A piece of another source.
+class BytesWithin : public ByteSource {
+ public:
+  /// The piece must lie within `whole`.
+  BytesWithin(std::shared_ptr<const ByteSource> whole, std::int64_t offset, std::int64_t size)
+      : whole_(std::move(whole)), offset_(offset), size_(size) {}
+  std::int64_t size() const override { return size_; }
+  void read(std::int64_t offset, void* bytes, std::int64_t count) const override {
+    whole_->read(offset_ + offset, bytes, count);
+  }
+
+ private:
+  std::shared_ptr<const ByteSource> whole_;
+  std::int64_t offset_, size_;
+};
+
 /// Bytes that are produced in order and read later: held in memory up to 32 MiB, then in an unnamed temporary
 /// file, so that memory does not grow with what is parsed or inflated. Append first, then read.
 class SpilledBytes : public ByteSource {

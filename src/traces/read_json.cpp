@@ -1,0 +1,262 @@
+// JSON: one document that is an array of numbers, or an object that has one under a known key. It is parsed
+// as a stream of events, so that only the numbers are kept.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "traces/array_trace.hpp"
+#include "traces/axis_plan.hpp"
+#include "traces/readers.hpp"
+
+namespace dropless::traces {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t most_dimensions = 8;
+constexpr int deepest_document = 256;
+
+bool names_counts(const std::string& key) {
+  return key == "logical_count" || key == "tokens_per_expert" || key == "rows_per_expert" ||
+         key == "exp_counts";
+}
+bool names_ids(const std::string& key) {
+  return key == "topk_ids" || key == "topk_idx" || key == "top_indices" || key == "routed_experts" ||
+         key == "expert_ids";
+}
+
+/// Nested arrays of numbers as they are read: their shape, and the numbers in order.
+class NestedNumbers {
+ public:
+  explicit NestedNumbers(std::string path)
+      : path_(std::move(path)), bytes_(std::make_shared<SpilledBytes>(path_)) {}
+
+  /// The key that the array stands under, or empty.
+  void start(std::string key) { key_ = std::move(key); }
+  bool inside() const { return !index_.empty(); }
+
+  void open() {
+    if (index_.size() == most_dimensions)
+      refuse(fmt::format("nested deeper than {} arrays", most_dimensions));
+    if (leaf_depth_ == index_.size() && leaf_depth_ > 0) refuse("arrays beside numbers");
+    index_.push_back(0);
+    if (shape_.size() < index_.size()) shape_.push_back(-1);
+  }
+  void number(std::int64_t value) {
+    if (leaf_depth_ == 0 && shape_.size() == index_.size()) leaf_depth_ = index_.size();
+    if (leaf_depth_ != index_.size()) refuse("numbers beside arrays");
+    bytes_->append(&value, sizeof value);
+    ++index_.back();
+  }
+  void close() {
+    const std::size_t level = index_.size() - 1;
+    const std::int64_t length = index_.back();
+    std::int64_t& extent = shape_[level];
+    if (extent >= 0 && extent != length)
+      refuse(fmt::format("ragged: {} elements after arrays of {}", length, extent));
+    extent = length;
+    index_.pop_back();
+    if (inside()) ++index_.back();
+  }
+
+  [[noreturn]] void refuse(const std::string& reason) const {
+    std::string place = key_;
+    for (const std::int64_t index : index_) place += fmt::format("[{}]", index);
+    throw FileError(path_, place, reason);
+  }
+
+  const std::string& key() const { return key_; }
+  bool found() const { return !shape_.empty(); }
+  ArraySpec array() const {
+    ArraySpec array;
+    array.bytes = bytes_;
+    array.number = {NumberFormat::Kind::signed_integer, 8};
+    array.shape = shape_;
+    for (std::int64_t& extent : array.shape) extent = std::max<std::int64_t>(extent, 0);
+    return array;
+  }
+
+ private:
+  std::string path_;
+  std::string key_;
+  std::shared_ptr<SpilledBytes> bytes_;
+  std::vector<std::int64_t> index_;  // of the element that is being read, by level
+  std::vector<std::int64_t> shape_;
+  std::size_t leaf_depth_ = 0;  // levels above the numbers, once one was seen
+};
+
+class DocumentEvents : public nlohmann::json_sax<json> {
+ public:
+  explicit DocumentEvents(const std::string& path) : path_(path), numbers_(path) {}
+
+  bool null() override { return other("null"); }
+  bool boolean(bool) override { return other("a boolean"); }
+  bool string(string_t&) override { return other("a string"); }
+  bool binary(binary_t&) override { return other("binary data"); }
+  bool number_integer(number_integer_t value) override { return number(value); }
+  bool number_unsigned(number_unsigned_t value) override {
+    if (value >> 63 == 0) return number(static_cast<std::int64_t>(value));
+    if (numbers_.inside()) numbers_.refuse(fmt::format("{} is 2^63 or more", value));
+    return true;
+  }
+  bool number_float(number_float_t value, const string_t&) override {
+    const bool whole = std::abs(value) < 9.2e18 && value == std::trunc(value);
+    if (numbers_.inside() && !whole) numbers_.refuse(fmt::format("{} is no whole number", value));
+    return !whole || number(static_cast<std::int64_t>(value));
+  }
+  bool key(string_t& name) override {
+    if (depth_ == 1) key_ = name;
+    return true;
+  }
+  bool start_object(std::size_t) override {
+    if (numbers_.inside()) numbers_.refuse("an object where numbers are expected");
+    return deeper();
+  }
+  bool end_object() override { return shallower(); }
+  bool start_array(std::size_t) override {
+    const bool plain = depth_ == 0;
+    const bool named = depth_ == 1 && in_object_ && (names_counts(key_) || names_ids(key_));
+    if (plain || named) {
+      if (numbers_.found())
+        throw FileError(path_, key_, "a second array of ids or counts, beside " + numbers_.key());
+      numbers_.start(named ? key_ : "");
+    }
+    if (plain || named || numbers_.inside()) numbers_.open();
+    return deeper();
+  }
+  bool end_array() override {
+    if (numbers_.inside()) numbers_.close();
+    return shallower();
+  }
+  bool parse_error(std::size_t byte, const std::string&, const nlohmann::detail::exception&) override {
+    throw FileError(path_, fmt::format("byte {}", byte), "not valid JSON");
+  }
+
+  const NestedNumbers& numbers() const { return numbers_; }
+  std::int64_t experts = 0, top_k = 0;
+
+ private:
+  bool deeper() {
+    if (depth_ == 0) in_object_ = !numbers_.inside();
+    if (++depth_ > deepest_document)
+      throw FileError(path_, "", fmt::format("nested deeper than {} levels", deepest_document));
+    return true;
+  }
+  bool shallower() {
+    --depth_;
+    return true;
+  }
+  bool number(std::int64_t value) {
+    if (numbers_.inside()) numbers_.number(value);
+    if (depth_ == 1 && in_object_ && value > 0) {
+      if (key_ == "num_experts") experts = value;
+      if (key_ == "top_k" || key_ == "topk") top_k = value;
+    }
+    return true;
+  }
+  bool other(const char* what) {
+    if (numbers_.inside()) numbers_.refuse(fmt::format("{} where a number is expected", what));
+    return true;
+  }
+
+  const std::string& path_;
+  NestedNumbers numbers_;
+  std::string key_;
+  int depth_ = 0;
+  bool in_object_ = false;
+};
+
+/// The characters of a file, for the parser.
+class Characters {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  class Buffer {
+   public:
+    explicit Buffer(const FileBytes& file) : file_(file) { fill(); }
+    bool ended() const { return at_ == size_ && file_at_ == file_.size(); }
+    const char& here() const { return bytes_[at_]; }
+    void advance() {
+      if (++at_ == size_ && file_at_ < file_.size()) fill();
+    }
+
+   private:
+    void fill() {
+      const std::int64_t some =
+          std::min<std::int64_t>(static_cast<std::int64_t>(bytes_.size()), file_.size() - file_at_);
+      file_.read(file_at_, bytes_.data(), some);
+      file_at_ += some;
+      size_ = static_cast<std::size_t>(some);
+      at_ = 0;
+    }
+    const FileBytes& file_;
+    std::int64_t file_at_ = 0;
+    std::vector<char> bytes_ = std::vector<char>(64 << 10);
+    std::size_t at_ = 0, size_ = 0;
+  };
+
+  /// Without a buffer: the end.
+  explicit Characters(Buffer* buffer = nullptr) : buffer_(buffer) {}
+  reference operator*() const { return buffer_->here(); }
+  Characters& operator++() {
+    buffer_->advance();
+    return *this;
+  }
+  bool operator==(const Characters& other) const { return ended() == other.ended(); }
+  bool operator!=(const Characters& other) const { return !(*this == other); }
+
+ private:
+  bool ended() const { return buffer_ == nullptr || buffer_->ended(); }
+  Buffer* buffer_;
+};
+
+/// Axes of counts under a key, by their number of dimensions.
+std::vector<Axis> counts_axes(std::size_t dimensions) {
+  switch (dimensions) {
+    case 1:
+      return {Axis::expert};
+    case 2:
+      return {Axis::layer, Axis::expert};
+    case 3:
+      return {Axis::step, Axis::layer, Axis::expert};
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Trace> open_json(FilePointer file, const TraceOptions& options) {
+  DocumentEvents events(file->path());
+  Characters::Buffer buffer(*file);
+  json::sax_parse(Characters(&buffer), Characters(), &events);
+  const NestedNumbers& numbers = events.numbers();
+  if (!numbers.found())
+    throw FileError(
+        file->path(), "",
+        "no array of numbers, and no key logical_count, tokens_per_expert, rows_per_expert or topk_ids");
+  ArrayOrigin origin;
+  origin.path = file->path();
+  origin.format = numbers.key().empty() ? "json" : "json (" + numbers.key() + ")";
+  origin.place = numbers.key();
+  origin.experts = events.experts;
+  origin.top_k = events.top_k;
+  origin.cumulative = numbers.key() == "logical_count";
+  ArraySpec array = numbers.array();
+  TraceOptions with_axes = options;
+  if (with_axes.axes.empty() && names_counts(numbers.key())) {
+    with_axes.axes = counts_axes(array.shape.size());
+    if (!with_axes.axes.empty())
+      origin.assumptions.push_back("The axes of " + numbers.key() + " " + shape_text(array.shape) +
+                                   " were taken to be " + axes_text(with_axes.axes) + ".");
+  }
+  return open_array_trace(std::move(array), std::move(origin), with_axes);
+}
+
+}  // namespace dropless::traces

@@ -1,0 +1,318 @@
+// JSON lines: one record a line. Megatron-Core's router trace (the tokens of one router call), the vLLM
+// loggers' `route` lines (one token), counts per expert, or bare arrays.
+#include <simdjson.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "traces/axis_plan.hpp"
+#include "traces/line_reader.hpp"
+#include "traces/log_builder.hpp"
+#include "traces/readers.hpp"
+
+namespace dropless::traces {
+namespace {
+
+namespace ondemand = simdjson::ondemand;
+
+/// What a producer calls the ids of a record's tokens, and a record's counts.
+bool names_ids(std::string_view key) {
+  return key == "topk_ids" || key == "top_indices" || key == "topk_idx" || key == "expert_ids";
+}
+bool names_counts(std::string_view key) {
+  return key == "tokens_per_expert" || key == "rows_per_expert" || key == "exp_counts" ||
+         key == "logical_count";
+}
+
+/// A whole number however it is written (12 or 12.0).
+std::int64_t whole_number(ondemand::value value, const char* what) {
+  std::int64_t number = 0;
+  if (value.get_int64().get(number) == simdjson::SUCCESS) return number;
+  const double fraction = value.get_double();
+  if (!(std::abs(fraction) < 9.2e18) || fraction != std::trunc(fraction))
+    throw std::invalid_argument(fmt::format("{} is no {}", fraction, what));
+  return static_cast<std::int64_t>(fraction);
+}
+
+/// An array of numbers, or of rows of numbers.
+struct NumberArray {
+  bool nested = false;
+  std::int64_t rows = 0, columns = 0;
+  std::vector<std::int64_t> numbers;
+
+  void read(ondemand::array array, const char* what) {
+    nested = false;
+    rows = columns = 0;
+    numbers.clear();
+    for (ondemand::value element : array) {
+      if (element.type() == ondemand::json_type::array) {
+        if (!nested && !numbers.empty()) throw std::invalid_argument("numbers and arrays in one array");
+        nested = true;
+        const auto before = static_cast<std::int64_t>(numbers.size());
+        for (ondemand::value number : element.get_array()) numbers.push_back(whole_number(number, what));
+        const std::int64_t length = static_cast<std::int64_t>(numbers.size()) - before;
+        if (rows > 0 && length != columns)
+          throw std::invalid_argument(
+              fmt::format("ragged rows: one of {} numbers after rows of {}", length, columns));
+        columns = length;
+        ++rows;
+      } else {
+        if (nested) throw std::invalid_argument("numbers and arrays in one array");
+        numbers.push_back(whole_number(element, what));
+      }
+    }
+    if (!nested) {
+      rows = numbers.empty() ? 0 : 1;
+      columns = static_cast<std::int64_t>(numbers.size());
+    }
+  }
+};
+
+struct Line {
+  bool has_array = false, counts = false, other_type = false;
+  std::optional<std::int64_t> layer, step, token_index, top_k, experts;
+  NumberArray array;
+
+  void clear() {
+    has_array = counts = other_type = false;
+    layer = step = token_index = top_k = experts = std::nullopt;
+  }
+};
+
+/// What the first record of a log is, and so what its format is called and how its batches are bounded.
+enum class Kind { none, token, tokens, counts, arrays };
+
+class JsonLines {
+ public:
+  JsonLines(FilePointer file, const TraceOptions& options)
+      : lines_(file), options_(options), builder_(file->path(), options) {
+    info_.path = file->path();
+  }
+
+  ParsedLog parse() {
+    std::string_view text;
+    while (lines_.next(text)) {
+      if (text.find_first_not_of(" \t") == std::string_view::npos) continue;
+      try {
+        read_line(text);
+      } catch (const simdjson::simdjson_error& error) {
+        refuse(fmt::format("not the JSON of a routing record ({})", simdjson::error_message(error.error())));
+      } catch (const std::invalid_argument& error) {
+        refuse(error.what());
+      }
+    }
+    describe();
+    return {builder_.finish(), std::move(info_)};
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& reason) const {
+    throw FileError(info_.path, lines_.place(), reason);
+  }
+
+  void read_line(std::string_view text) {
+    static_assert(LineReader::padding >= simdjson::SIMDJSON_PADDING);
+    ondemand::document document = parser_.iterate(
+        simdjson::padded_string_view(text.data(), text.size(), text.size() + simdjson::SIMDJSON_PADDING));
+    line_.clear();
+    const bool bare = document.type() == ondemand::json_type::array;
+    if (bare)
+      line_.array.read(document.get_array(), "expert id or count");
+    else
+      for (ondemand::field field : document.get_object()) read_field(field);
+    if (document.current_location().error() == simdjson::SUCCESS)
+      throw std::invalid_argument("more than one JSON value in the line");
+    if (bare)
+      add_bare_array();
+    else if (line_.has_array && !line_.other_type)
+      add_record();
+    else
+      read_meta();
+  }
+
+  void read_field(ondemand::field& field) {
+    const std::string_view key = field.unescaped_key();
+    if (key == "layer" || key == "layer_id" || key == "layer_idx")
+      line_.layer = whole_number(field.value(), "layer");
+    else if (key == "step")
+      line_.step = whole_number(field.value(), "step");
+    else if (key == "token_idx")
+      line_.token_index = whole_number(field.value(), "token_idx");
+    else if (key == "top_k" || key == "topk")
+      line_.top_k = whole_number(field.value(), "top_k");
+    else if (key == "num_experts")
+      line_.experts = whole_number(field.value(), "number of experts");
+    else if (key == "type")
+      line_.other_type = std::string_view(field.value()) != "route";
+    else if (names_ids(key) || names_counts(key))
+      read_array(field.value(), names_counts(key));
+  }
+
+  void read_array(ondemand::value value, bool counts) {
+    if (line_.has_array) throw std::invalid_argument("more than one array of ids or counts in the line");
+    line_.array.read(value, counts ? "whole count" : "expert id");
+    line_.has_array = true;
+    line_.counts = counts;
+  }
+
+  /// A line without routing: what it says of the model is used, the rest is skipped.
+  void read_meta() {
+    ++other_lines_;
+    if (line_.top_k && *line_.top_k > 0) info_.top_k = *line_.top_k;
+    if (line_.experts && *line_.experts > 0) info_.experts = *line_.experts;
+  }
+
+  void add_record() {
+    if (!options_.axes.empty())
+      throw Error("axes", axes_text(options_.axes), "none, for records that say what they hold");
+    const bool one_token = !line_.counts && !line_.array.nested;
+    set_kind(line_.counts ? Kind::counts : one_token ? Kind::token : Kind::tokens);
+    const std::int64_t layer = line_.layer.value_or(0);
+    if (!builder_.wants(layer)) return;
+    if (line_.counts && line_.array.nested)
+      add_layers_counts();
+    else if (one_token)
+      add_token(layer);
+    else
+      add(layer, line_.step.value_or(0), line_.array.rows, line_.array.columns, line_.counts);
+  }
+
+  /// One token a line: its index within a forward pass says where the next pass starts.
+  void add_token(std::int64_t layer) {
+    Pass& pass = passes_[layer];
+    if (line_.token_index) {
+      if (pass.last_token && *line_.token_index <= *pass.last_token) {
+        ++pass.number;
+        ++restarts_;
+        builder_.end_batch(layer);
+      }
+      pass.last_token = *line_.token_index;
+    }
+    add(layer, pass.number, line_.array.rows, line_.array.columns, false, false);
+  }
+
+  void add_layers_counts() {
+    for (std::int64_t layer = 0; layer < line_.array.rows; ++layer)
+      if (builder_.wants(layer))
+        add(layer, line_.step.value_or(0), 1, line_.array.columns, true, true, layer * line_.array.columns);
+  }
+
+  void add_bare_array() {
+    const NumberArray& array = line_.array;
+    if (kind_ == Kind::none) settle_bare_arrays();
+    set_kind(Kind::arrays);
+    if (array.nested != bare_nested_)
+      throw std::invalid_argument("rows of numbers and plain numbers in one log");
+    if (!builder_.wants(0)) return;
+    if (bare_axis_ == Axis::token)
+      add(0, 0, array.columns, 1, false);
+    else
+      add(0, 0, array.rows, array.columns, bare_axis_ == Axis::expert,
+          bare_axis_ == Axis::expert || array.nested);
+  }
+
+  /// The first line decides what a flat array is: rows per expert, where it is long or names a number twice.
+  void settle_bare_arrays() {
+    const NumberArray& array = line_.array;
+    bare_nested_ = array.nested;
+    std::vector<std::int64_t> sorted = array.numbers;
+    std::sort(sorted.begin(), sorted.end());
+    const bool repeats = std::adjacent_find(sorted.begin(), sorted.end(),
+                                            [](auto a, auto b) { return a == b && a >= 0; }) != sorted.end();
+    if (!options_.axes.empty()) {
+      bare_axis_ = options_.axes.back();
+      const bool fits = array.nested ? options_.axes == std::vector<Axis>{Axis::token, Axis::slot}
+                                     : options_.axes.size() == 1 &&
+                                           (bare_axis_ == Axis::token || bare_axis_ == Axis::slot ||
+                                            bare_axis_ == Axis::expert);
+      if (!fits)
+        throw Error(
+            "axes", axes_text(options_.axes),
+            array.nested ? "token,slot for lines of rows" : "slot, token or expert for lines of numbers");
+      return;
+    }
+    bare_axis_ = !array.nested && (repeats || array.columns > 32) ? Axis::expert : Axis::slot;
+    info_.assumptions.push_back(
+        array.nested ? "Each line was taken as a batch, and each row in it as the expert ids of a token."
+        : bare_axis_ == Axis::expert ? "Each line was taken as the rows per expert of a batch."
+                                     : "Each line was taken as the expert ids of one token.");
+  }
+
+  void add(std::int64_t layer, std::int64_t step, std::int64_t rows, std::int64_t columns, bool counts,
+           bool own_batch = true, std::int64_t first = 0) {
+    LogRecord record;
+    record.layer = layer;
+    record.step = step;
+    record.numbers = line_.array.numbers.data() + first;
+    record.tokens = rows;
+    record.columns = columns;
+    record.counts = counts;
+    if (own_batch) builder_.end_batch(layer);
+    builder_.add(record, [&] { return lines_.place(); });
+  }
+
+  void set_kind(Kind kind) {
+    if (kind_ != Kind::none && kind != kind_)
+      throw std::invalid_argument("records of another kind than before");
+    kind_ = kind;
+  }
+
+  void describe() {
+    const bool own_batches = !options_.batch_axes_given && options_.batch_tokens == 0;
+    switch (kind_) {
+      case Kind::token:
+        info_.format = "jsonl (one token a line)";
+        if (own_batches)
+          info_.assumptions.push_back(
+              restarts_ > 0
+                  ? "A token_idx that restarts within a layer was taken as the start of a new batch."
+                  : "No token_idx restarts: everything in a layer was taken as one batch.");
+        break;
+      case Kind::tokens:
+        info_.format = "jsonl (one router call a line)";
+        if (own_batches) info_.assumptions.push_back("Each record of a layer was taken as one batch.");
+        break;
+      case Kind::counts:
+        info_.format = "jsonl (rows per expert)";
+        if (own_batches) info_.assumptions.push_back("Each record of a layer was taken as one batch.");
+        break;
+      default:
+        info_.format = "jsonl (arrays)";
+        if (own_batches && bare_axis_ == Axis::slot && !bare_nested_)
+          info_.assumptions.push_back("Everything was taken as one batch.");
+    }
+    if (other_lines_ > 0)
+      info_.assumptions.push_back(
+          fmt::format("{} lines without routing (meta data) are no tokens.", other_lines_));
+  }
+
+  struct Pass {
+    std::optional<std::int64_t> last_token;
+    std::int64_t number = 0;
+  };
+
+  LineReader lines_;
+  const TraceOptions& options_;
+  LogBuilder builder_;
+  TraceInfo info_;
+  ondemand::parser parser_;
+  Line line_;
+  Kind kind_ = Kind::none;
+  bool bare_nested_ = false;
+  Axis bare_axis_ = Axis::slot;
+  std::map<std::int64_t, Pass> passes_;
+  std::int64_t restarts_ = 0;
+  std::int64_t other_lines_ = 0;
+};
+
+}  // namespace
+
+ParsedLog parse_jsonl(FilePointer file, const TraceOptions& options) {
+  return JsonLines(file, options).parse();
+}
+
+}  // namespace dropless::traces
