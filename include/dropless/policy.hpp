@@ -8,16 +8,9 @@
 #include <vector>
 
 #include "dropless/batch_rows.hpp"
+#include "dropless/model_shape.hpp"
 
 namespace dropless {
-
-/// Widths that a few policies depend on; 0 where unknown. `up_columns` is N of the up product: d_ff, or twice
-/// that for a glu whose gate and up matrices are one operand.
-struct PolicyWidths {
-  std::int64_t d_model = 0;
-  std::int64_t d_ff = 0;
-  std::int64_t up_columns = 0;
-};
 
 /// What a policy makes of one batch. kept + dropped = the batch's rows; the padding of a batch is
 /// scheduled - kept - added.
@@ -48,8 +41,9 @@ struct Policy {
 };
 
 /// The policy of that name, for example "block:128", "tile:128x2" or "capacity:1.25:megatron". Throws Error
-/// naming the text and what was expected. policy_forms() lists what is understood.
-Policy make_policy(const std::string& name, const PolicyWidths& widths = {});
+/// naming the text and what was expected; policy_forms() lists what is understood. The widths of `shape` (0:
+/// not known) decide a few rules and metadata bytes.
+Policy make_policy(const std::string& name, const ModelShape& shape = {});
 
 /// A spelling that make_policy() understands, and what it stands for.
 struct PolicyForm {

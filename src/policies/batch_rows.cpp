@@ -105,10 +105,9 @@ void BatchRows::assign(ArrayView<const std::int64_t> rows_per_expert, std::int64
 }
 
 std::int64_t BatchRows::rounded_up(std::int64_t multiple) const {
-  const bool remembered =
-      std::has_single_bit(static_cast<std::uint64_t>(multiple)) && multiple <= largest_narrow_multiple;
-  const auto power =
-      remembered ? static_cast<std::size_t>(std::countr_zero(static_cast<std::uint64_t>(multiple))) : 0;
+  const auto bits = static_cast<std::uint64_t>(multiple);
+  const bool remembered = (bits & (bits - 1)) == 0 && multiple <= largest_narrow_multiple;
+  const auto power = remembered ? static_cast<std::size_t>(std::countr_zero(bits)) : 0;
   if (remembered && rounded_to_power_[power] >= 0) return rounded_to_power_[power];
   std::int64_t sum = 0;
   if (remembered && !narrow_.empty())

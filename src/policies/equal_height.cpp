@@ -43,7 +43,7 @@ PolicyCost capped_cost(const BatchRows& batch, std::int64_t capacity, bool padde
 
 }  // namespace
 
-Policy make_capacity(const PolicyText& text, const PolicyWidths&) {
+Policy make_capacity(const PolicyText& text, const ModelShape&) {
   text.expect_words(2, 2);
   const double factor = factor_from(text, text.word(0));
   const std::string& system = text.word(1);
@@ -55,7 +55,7 @@ Policy make_capacity(const PolicyText& text, const PolicyWidths&) {
                                  true);
             }};
   if (system == "megatron" || system == "megatron-pad")
-    return {name, system == "megatron" ? "Megatron-Core, its default" : "Megatron-Core, padded to capacity",
+    return {name, "Megatron-Core",
             (system == "megatron" ? "the kept rows" : "E * capacity") +
                 std::string(", capacity = ceil(F n / E)") + kept,
             [factor, padded = system == "megatron-pad"](const BatchRows& batch) {
@@ -74,9 +74,9 @@ Policy make_capacity(const PolicyText& text, const PolicyWidths&) {
   text.refuse();
 }
 
-Policy make_max(const PolicyText& text, const PolicyWidths&) {
+Policy make_max(const PolicyText& text, const ModelShape&) {
   text.expect_words(0, 0);
-  return {text.text(), "a batched product over experts", "E * the most rows of one expert",
+  return {text.text(), "batched product", "E * the most rows of one expert",
           [](const BatchRows& batch) { return keep_all(batch, batch.experts() * batch.largest()); }};
 }
 

@@ -35,17 +35,17 @@ inline PolicyCost keep_all(const BatchRows& batch, std::int64_t scheduled_rows,
   return {scheduled_rows, scheduled_rows, batch.rows(), 0, 0, metadata_bytes};
 }
 
-Policy make_align(const PolicyText& text, const PolicyWidths& widths);
-Policy make_block(const PolicyText& text, const PolicyWidths& widths);
-Policy make_capacity(const PolicyText& text, const PolicyWidths& widths);
-Policy make_deepgemm(const PolicyText& text, const PolicyWidths& widths);
-Policy make_deepgemm_masked(const PolicyText& text, const PolicyWidths& widths);
-Policy make_dropless(const PolicyText& text, const PolicyWidths& widths);
-Policy make_flat(const PolicyText& text, const PolicyWidths& widths);
-Policy make_max(const PolicyText& text, const PolicyWidths& widths);
-Policy make_sonic(const PolicyText& text, const PolicyWidths& widths);
-Policy make_tile(const PolicyText& text, const PolicyWidths& widths);
-Policy make_torch(const PolicyText& text, const PolicyWidths& widths);
-Policy make_vllm(const PolicyText& text, const PolicyWidths& widths);
+Policy make_align(const PolicyText& text, const ModelShape& shape);
+Policy make_block(const PolicyText& text, const ModelShape& shape);
+Policy make_capacity(const PolicyText& text, const ModelShape& shape);
+Policy make_deepgemm(const PolicyText& text, const ModelShape& shape);
+Policy make_deepgemm_masked(const PolicyText& text, const ModelShape& shape);
+Policy make_dropless(const PolicyText& text, const ModelShape& shape);
+Policy make_flat(const PolicyText& text, const ModelShape& shape);
+Policy make_max(const PolicyText& text, const ModelShape& shape);
+Policy make_sonic(const PolicyText& text, const ModelShape& shape);
+Policy make_tile(const PolicyText& text, const ModelShape& shape);
+Policy make_torch(const PolicyText& text, const ModelShape& shape);
+Policy make_vllm(const PolicyText& text, const ModelShape& shape);
 
 }  // namespace dropless

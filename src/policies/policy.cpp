@@ -15,7 +15,7 @@ struct Family {
   const char* name;
   const char* spelling;
   const char* meaning;
-  Policy (*make)(const PolicyText&, const PolicyWidths&);
+  Policy (*make)(const PolicyText&, const ModelShape&);
 };
 
 constexpr Family families[] = {
@@ -59,11 +59,11 @@ std::int64_t PolicyText::size_from(const std::string& word) const {
 
 void PolicyText::refuse() const { throw Error("policy", "'" + text_ + "'", spelling_); }
 
-Policy make_policy(const std::string& name, const PolicyWidths& widths) {
+Policy make_policy(const std::string& name, const ModelShape& shape) {
   const std::string family_name = name.substr(0, name.find(':'));
   std::string names;
   for (const Family& family : families) {
-    if (family_name == family.name) return family.make(PolicyText(name, family.spelling), widths);
+    if (family_name == family.name) return family.make(PolicyText(name, family.spelling), shape);
     names += (names.empty() ? "" : ", ") + std::string(family.spelling);
   }
   throw Error("policy", "'" + name + "'", "one of " + names);

@@ -22,12 +22,12 @@ Policy rounding_policy(const PolicyText& text, std::string source, std::string f
 
 }  // namespace
 
-Policy make_block(const PolicyText& text, const PolicyWidths& widths) {
+Policy make_block(const PolicyText& text, const ModelShape& shape) {
   text.expect_words(1, 1);
   const std::int64_t block = text.size_from(text.word(0));
   if (block < 16 || block > 256 || (block & (block - 1)) != 0) text.refuse();
-  const std::int64_t width = widths.d_ff % block == 0 ? widths.d_ff / block : 0;
-  return {text.text(), block == 128 ? "MegaBlocks 0.10, stk 0.7.1" : "MegaBlocks 0.10 with another block",
+  const std::int64_t width = shape.d_ff % block == 0 ? shape.d_ff / block : 0;
+  return {text.text(), "MegaBlocks 0.10",
           rounded(block) +
               "; metadata 12 n + 16 E of routing and 10 nnz + 4 (R + C + 2) of topology, R = scheduled / " +
               std::to_string(block) + ", C = E d_ff / " + std::to_string(block) + ", nnz = R d_ff / " +
@@ -43,19 +43,19 @@ Policy make_block(const PolicyText& text, const PolicyWidths& widths) {
           }};
 }
 
-Policy make_deepgemm(const PolicyText& text, const PolicyWidths&) {
+Policy make_deepgemm(const PolicyText& text, const ModelShape&) {
   text.expect_words(0, 0);
-  return rounding_policy(text, "DeepGEMM 2026-06, contiguous layout", rounded(128), 128);
+  return rounding_policy(text, "DeepGEMM 2026-06", rounded(128) + " (contiguous layout)", 128);
 }
 
-Policy make_deepgemm_masked(const PolicyText& text, const PolicyWidths&) {
+Policy make_deepgemm_masked(const PolicyText& text, const ModelShape&) {
   text.expect_words(1, 1);
   const std::int64_t tile = text.size_from(text.word(0));
   if (tile != 64 && tile != 128) text.refuse();
-  return rounding_policy(text, "DeepGEMM 2026-06, masked layout", rounded(tile), tile);
+  return rounding_policy(text, "DeepGEMM 2026-06", rounded(tile) + " (masked layout)", tile);
 }
 
-Policy make_tile(const PolicyText& text, const PolicyWidths&) {
+Policy make_tile(const PolicyText& text, const ModelShape&) {
   text.expect_words(1, 1);
   const std::string& word = text.word(0);
   const std::size_t cross = word.find('x');
@@ -64,24 +64,28 @@ Policy make_tile(const PolicyText& text, const PolicyWidths&) {
                      cluster = text.size_from(word.substr(cross + 1));
   if (rows * cluster > 1 << 20) text.refuse();
   // M * round_up(ceil(c / M), C) is c rounded up to M * C.
-  return {text.text(), "CUTLASS 4.7 grouped",
-          "sum of " + std::to_string(rows) + " * round_up(ceil(rows / " + std::to_string(rows) + "), " +
-              std::to_string(cluster) + "); metadata 4 (E + 1) of offsets, the sort's order not counted",
+  return {text.text(), "CUTLASS 4.7",
+          "grouped product: sum of " + std::to_string(rows) + " * round_up(ceil(rows / " +
+              std::to_string(rows) + "), " + std::to_string(cluster) +
+              "); metadata 4 (E + 1) of offsets, the sort's order not counted",
           [multiple = rows * cluster](const BatchRows& batch) {
             return keep_all(batch, batch.rounded_up(multiple), grouped_offsets_bytes(batch.experts()));
           }};
 }
 
-Policy make_align(const PolicyText& text, const PolicyWidths&) {
+Policy make_align(const PolicyText& text, const ModelShape&) {
   text.expect_words(1, 1);
   const std::int64_t multiple = text.size_from(text.word(0));
-  const char* source = multiple == 16    ? "TransformerEngine, fp8"
-                       : multiple == 32  ? "MXFP8"
-                       : multiple == 128 ? "NVFP4 in TransformerEngine"
-                       : multiple == 256 ? "TransformerEngine, grouped-tensor path"
-                                         : "an alignment of no system that is known here";
-  return {text.text(), source,
-          rounded(multiple) + "; metadata 4 T (2 E + 1), TransformerEngine's row map (needs tokens)",
+  const char* use = multiple == 16    ? " (TransformerEngine fp8)"
+                    : multiple == 32  ? " (MXFP8)"
+                    : multiple == 128 ? " (NVFP4 in TransformerEngine)"
+                    : multiple == 256 ? " (TransformerEngine's grouped-tensor path)"
+                                      : "";
+  return {text.text(),
+          *use == '\0'     ? "no known system"
+          : multiple == 32 ? "MXFP8"
+                           : "TransformerEngine",
+          rounded(multiple) + use + "; metadata 4 T (2 E + 1), TransformerEngine's row map (needs tokens)",
           [multiple](const BatchRows& batch) {
             PolicyCost cost = keep_all(batch, batch.rounded_up(multiple));
             if (batch.tokens() > 0)
@@ -90,7 +94,7 @@ Policy make_align(const PolicyText& text, const PolicyWidths&) {
           }};
 }
 
-Policy make_dropless(const PolicyText& text, const PolicyWidths&) {
+Policy make_dropless(const PolicyText& text, const ModelShape&) {
   text.expect_words(0, 2);
   const auto is_path = [](const std::string& word) { return word == "sm90" || word == "portable"; };
   const auto is_product = [](const std::string& word) { return word == "up" || word == "down"; };
@@ -98,9 +102,10 @@ Policy make_dropless(const PolicyText& text, const PolicyWidths&) {
   if (text.size() == 2 && !(is_path(text.word(0)) && is_product(text.word(1)))) text.refuse();
   // Every path and product cuts rows by the same rule today.
   constexpr RowTileRule rule{};
-  return {text.text(), "this version, row_tiles.hpp",
+  return {text.text(), "this version",
           rounded(rule.granule) + ": tiles of at most " + std::to_string(rule.tile_rows) +
-              " rows in steps of " + std::to_string(rule.granule) + ", the same for every path and product",
+              " rows (row_tiles.hpp) in steps of " + std::to_string(rule.granule) +
+              ", the same for every path and product",
           [](const BatchRows& batch) {
             std::int64_t scheduled = 0;
             for (const std::int64_t rows : batch.rows_per_expert())

@@ -17,20 +17,22 @@ PolicyCost vllm_cost(const BatchRows& batch, std::int64_t block) {
   return cost;
 }
 
-/// c rounded to the nearest multiple of 128, halves to the even multiple.
-std::int64_t nearest_128(std::int64_t rows) {
-  const std::int64_t below = rows / 128, rest = rows % 128;
-  return 128 * (below + (rest > 64 || (rest == 64 && below % 2 == 1)));
+/// rows rounded to the nearest multiple of 128, halves to the even multiple, without a branch: adding 63, or
+/// 64 where the multiple below is odd, carries into the multiple above exactly where it is to be taken.
+constexpr std::int64_t nearest_128(std::int64_t rows) {
+  return (rows + 63 + (rows >> 7 & 1)) & ~std::int64_t{127};
 }
 
 PolicyCost token_rounded_cost(const BatchRows& batch) {
   PolicyCost cost;
+  std::int64_t computed = 0;
   for (const std::int64_t rows : batch.rows_per_expert()) {
     const std::int64_t rounded = nearest_128(rows);
+    computed += rounded;
     cost.kept_rows += std::min(rows, rounded);
-    cost.added_rows += std::max<std::int64_t>(0, rounded - rows);
-    cost.scheduled_rows += round_up(rounded, 256);
+    cost.scheduled_rows += (rounded + 255) & ~std::int64_t{255};
   }
+  cost.added_rows = computed - cost.kept_rows;
   cost.launched_rows = cost.scheduled_rows;
   cost.dropped_rows = batch.rows() - cost.kept_rows;
   return cost;
@@ -38,7 +40,7 @@ PolicyCost token_rounded_cost(const BatchRows& batch) {
 
 }  // namespace
 
-Policy make_vllm(const PolicyText& text, const PolicyWidths&) {
+Policy make_vllm(const PolicyText& text, const ModelShape&) {
   text.expect_words(1, 1);
   const char* source = "vLLM 2025-08";
   const std::string formula =
@@ -46,8 +48,9 @@ Policy make_vllm(const PolicyText& text, const PolicyWidths&) {
       "B) when "
       "n < E; metadata 4 P + 4 P / B + 4 + 4 (E + 1), P = round_up(n + E (B - 1), B)";
   if (text.word(0) == "auto")
-    return {text.text(), std::string(source) + ", untuned default",
-            "B = 16 where T <= E, else 64 (needs tokens); " + formula, [](const BatchRows& batch) {
+    return {text.text(), source,
+            "vllm:B with B = 16 where T <= E, else 64: the untuned default (needs tokens)",
+            [](const BatchRows& batch) {
               if (batch.tokens() == 0 && batch.rows() > 0)
                 throw Error("policy vllm:auto", "asked about a batch of unknown tokens",
                             "a trace with token counts, or --top-k");
@@ -58,14 +61,14 @@ Policy make_vllm(const PolicyText& text, const PolicyWidths&) {
           [block](const BatchRows& batch) { return vllm_cost(batch, block); }};
 }
 
-Policy make_torch(const PolicyText& text, const PolicyWidths& widths) {
+Policy make_torch(const PolicyText& text, const ModelShape& shape) {
   text.expect_words(0, 1);
   if (text.size() == 1 && text.word(0) != "up" && text.word(0) != "down") text.refuse();
   const bool down = text.size() == 1 && text.word(0) == "down";
-  const std::int64_t columns = down ? widths.d_model : widths.up_columns;
+  const std::int64_t columns = down ? shape.d_model : up_columns(shape.mlp, shape.d_ff);
   const bool narrow = columns > 0 && columns <= 128;
-  return {text.text(), "torch 2.11, _grouped_mm on compute capability 9.0",
-          std::string("sum of round_up(rows, 128) where floor(n / E) <= 128 or the ") +
+  return {text.text(), "torch 2.11",
+          std::string("_grouped_mm on sm_90: sum of round_up(rows, 128) where floor(n / E) <= 128 or the ") +
               (down ? "down" : "up") +
               " product has at most 128 columns, else of round_up(rows, 256) (without widths the mean alone "
               "decides); "
@@ -77,13 +80,13 @@ Policy make_torch(const PolicyText& text, const PolicyWidths& widths) {
           }};
 }
 
-Policy make_sonic(const PolicyText& text, const PolicyWidths&) {
+Policy make_sonic(const PolicyText& text, const ModelShape&) {
   text.expect_words(0, 1);
   if (text.size() == 1 && text.word(0) != "nr") text.refuse();
   const bool token_rounding = text.size() == 1;
   const std::string metadata = "; metadata 12 n + 4 T + 8 (E + 1) (needs tokens)";
   return {
-      text.text(), token_rounding ? "SonicMoE 2025-12, token rounding" : "SonicMoE 2025-12",
+      text.text(), "SonicMoE 2025-12",
       (token_rounding
            ? "r = 128 round_half_even(rows / 128); kept sum of min(rows, r), added sum of max(0, r - rows), "
              "scheduled sum of round_up(r, 256)"

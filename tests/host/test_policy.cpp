@@ -16,8 +16,16 @@ namespace {
 
 const std::vector<std::int64_t> example{3, 0, 130, 128};
 
+ModelShape widths(std::int64_t d_model, std::int64_t d_ff, MlpKind mlp = MlpKind::linear2) {
+  ModelShape shape;
+  shape.mlp = mlp;
+  shape.d_model = d_model;
+  shape.d_ff = d_ff;
+  return shape;
+}
+
 PolicyCost example_cost(const std::string& policy) {
-  return make_policy(policy, {512, 256, 256}).cost(BatchRows(example, 261, 1));
+  return make_policy(policy, widths(512, 256)).cost(BatchRows(example, 261, 1));
 }
 
 }  // namespace
@@ -76,11 +84,11 @@ TEST_CASE("policies that look at the batch") {
     const std::vector<std::int64_t> rows{129, 130};
     const BatchRows batch(rows, 259, 1);
     CHECK(make_policy("torch").cost(batch).scheduled_rows == 512);
-    CHECK(make_policy("torch", {2048, 128, 128}).cost(batch).scheduled_rows == 512);
+    CHECK(make_policy("torch", widths(2048, 128)).cost(batch).scheduled_rows == 512);
     const std::vector<std::int64_t> more{300, 300};
     CHECK(make_policy("torch").cost(BatchRows(more, 600, 1)).scheduled_rows == 1024);
-    CHECK(make_policy("torch", {2048, 128, 128}).cost(BatchRows(more, 600, 1)).scheduled_rows == 768);
-    CHECK(make_policy("torch:down", {64, 128, 128}).cost(BatchRows(more, 600, 1)).scheduled_rows == 768);
+    CHECK(make_policy("torch", widths(2048, 128)).cost(BatchRows(more, 600, 1)).scheduled_rows == 768);
+    CHECK(make_policy("torch:down", widths(64, 128)).cost(BatchRows(more, 600, 1)).scheduled_rows == 768);
   }
   SECTION("vllm launches less where rows are fewer than experts, and its default block follows the tokens") {
     std::vector<std::int64_t> rows(128, 0);
@@ -117,7 +125,7 @@ TEST_CASE("metadata bytes at T 32768, k 8, E 128, d_ff 1024, balanced") {
   const std::vector<std::int64_t> balanced(experts, rows / experts);
   const BatchRows batch(balanced, tokens, 8);
   const auto metadata = [&](const char* name) {
-    return make_policy(name, {4096, 1024, 2048}).cost(batch).metadata_bytes;
+    return make_policy(name, widths(4096, 1024, MlpKind::glu)).cost(batch).metadata_bytes;
   };
   CHECK(megablocks_routing_bytes(rows, experts) == 3147776);
   CHECK(metadata("block:128") == 3147776 + 176136);
