@@ -1,0 +1,82 @@
+// One sentence for each figure, printed by --explain metrics and carried in the JSON.
+#include "dropless/report.hpp"
+
+namespace dropless {
+
+const std::vector<MetricDefinition>& metric_definitions() {
+  static const std::vector<MetricDefinition> definitions{
+      {"batch",
+       "the tokens of one layer that one call of the expert layer sees together; rows are counted within it"},
+      {"assignments", "(token, slot) pairs of all layers, unrouted ones included"},
+      {"useful_rows",
+       "assignments with an expert, summed over batches and, in totals, over layers that are not dense"},
+      {"scheduled_rows",
+       "rows for which the policy spends matrix arithmetic, padding included, summed over batches"},
+      {"launched_rows",
+       "rows that the policy's launch must cover, summed over batches; more than scheduled_rows where "
+       "surplus tiles exit early"},
+      {"dropped_rows", "useful rows that the policy does not compute"},
+      {"added_rows",
+       "rows that the policy computes for (token, expert) pairs that the router did not choose"},
+      {"padding_fraction",
+       "1 - (kept + added rows) / scheduled rows, a ratio of sums over batches; 0 where nothing is "
+       "scheduled"},
+      {"padding_p50",
+       "percentiles over batches with rows of a batch's own padding fraction, interpolated linearly "
+       "between the two nearest; padding_p95, padding_p99 and padding_max likewise"},
+      {"metadata_bytes",
+       "bytes of routing metadata by the formula of the policy's source, summed over batches with rows; "
+       "null where unknown or where it needs widths or tokens that were not given"},
+      {"useful_flops",
+       "forward FLOPs of the expert MLP over the rows computed (kept + added): 4 n d_model d_ff for "
+       "linear2, 6 n d_model d_ff for glu"},
+      {"scheduled_flops", "the same over the scheduled rows"},
+      {"padding_activation_bytes",
+       "padding rows times the elements of a row in X and in the up product's output: what "
+       "a layout that stores its padding holds"},
+      {"weight_bytes", "weights of both products of every active expert, read once a batch"},
+      {"activation_bytes", "useful rows read and written once by both products"},
+      {"active_experts", "(batch, expert) pairs with at least one row, over batches with rows"},
+      {"empty_experts", "(batch, expert) pairs without a row, over batches with rows"},
+      {"experts_never_used",
+       "experts of a layer without a row in any batch; in totals, (layer, expert) pairs"},
+      {"max_over_mean",
+       "most rows of one expert / mean rows of all experts, within a batch; the mean over batches with "
+       "rows"},
+      {"max_over_mean_max", "the largest of the batches' max / mean"},
+      {"coefficient_of_variation",
+       "standard deviation over all experts (of the population) / mean rows, within a batch; "
+       "the mean over batches with rows"},
+      {"gini",
+       "sum over ordered pairs of experts |rows_i - rows_j| / (2 E^2 mean rows), within a batch; the mean "
+       "over "
+       "batches with rows"},
+      {"summed_max_over_mean",
+       "the same measure of a layer's rows summed over batches first: skew that does not "
+       "average out; summed_coefficient_of_variation and summed_gini likewise"},
+      {"rows_per_expert",
+       "in a layer, rows of each expert summed over batches; in the record, quantiles over (batch, "
+       "expert) pairs, exact below 4096 rows, within 1/64 above"},
+      {"padding_by_block",
+       "scheduled rows and padding fraction with every expert's rows rounded up to the block"},
+      {"ranks",
+       "rows of each expert-parallel rank with contiguous ranges of experts, the first E mod N ranks one "
+       "expert "
+       "larger; max_over_mean over ranks within a batch, mean and maximum over batches"},
+      {"tiles",
+       "tiles of this library's up product, at most 128 rows by 256 columns (one column of tiles where "
+       "widths are "
+       "not known), summed over batches"},
+      {"waves", "ceil(tiles / SMs) of each batch, summed"},
+      {"idle_share_of_last_wave",
+       "share of the SMs without a tile in a batch's last wave; the mean over batches"},
+      {"idle_share", "1 - tiles / (waves * SMs), a ratio of sums"},
+      {"longest_expert_share",
+       "the fullest expert's share of the rows that this library schedules for a batch; the mean "
+       "over batches (longest_expert_share_max: the largest)"},
+      {"warmup_rows", "identical rows that a layer starts with, where 256 or more, summed over layers"},
+  };
+  return definitions;
+}
+
+}  // namespace dropless

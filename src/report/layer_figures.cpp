@@ -1,0 +1,110 @@
+// The sums over batches turned into the figures of a report: ratios, means, percentiles, FLOPs and bytes.
+#include <algorithm>
+#include <numeric>
+
+#include "dropless/cost.hpp"
+#include "report/layer_sums.hpp"
+
+namespace dropless {
+namespace {
+
+double as_double(std::int64_t value) { return static_cast<double>(value); }
+
+double ratio(std::int64_t part, std::int64_t whole) {
+  return whole == 0 ? 0.0 : as_double(part) / as_double(whole);
+}
+
+/// The mean of a sum over `count` terms; 0 where there is none.
+double mean(const FixedPointSum& sum, std::int64_t count) {
+  return count == 0 ? 0.0 : sum.value() / as_double(count);
+}
+
+/// The imbalance of the rows summed over batches, as if they were one batch.
+Imbalance summed_imbalance(const std::vector<std::int64_t>& rows_per_expert) {
+  const BatchRows rows(rows_per_expert, 0, 0);
+  if (rows.rows() == 0) return {};
+  RowHistogram histogram;
+  return imbalance(rows, GiniCounter()(rows, histogram));
+}
+
+}  // namespace
+
+PolicyFigures LayerSums::policy_figures(const ReportPlan& plan, std::size_t policy) const {
+  const PolicySums& sums = policies_[policy];
+  PolicyFigures out;
+  out.scheduled_rows = sums.scheduled;
+  out.launched_rows = sums.launched;
+  out.kept_rows = sums.kept;
+  out.dropped_rows = sums.dropped;
+  out.added_rows = sums.added;
+  out.padding_fraction = padding_fraction(sums.scheduled, sums.kept, sums.added);
+  out.padding_p50 = padding_.percentile(policy, 0.50);
+  out.padding_p95 = padding_.percentile(policy, 0.95);
+  out.padding_p99 = padding_.percentile(policy, 0.99);
+  out.padding_max = padding_.largest(policy);
+  if (sums.metadata_known && batches_with_rows_ > 0) out.metadata_bytes = sums.metadata;
+  if (plan.model) {
+    // FLOPs and bytes in doubles: a long trace of a large model passes 2^63 FLOPs.
+    const ModelShape& model = *plan.model;
+    const double flops_a_row = as_double(mlp_flops(model.mlp, 1, model.d_model, model.d_ff));
+    const ProductCost up = up_product_cost(model.mlp, 1, 0, model.d_model, model.d_ff, model.dtype);
+    const std::int64_t computed = sums.kept + sums.added;
+    out.useful_flops = as_double(computed) * flops_a_row;
+    out.scheduled_flops = as_double(sums.scheduled) * flops_a_row;
+    out.padding_activation_bytes = as_double(sums.scheduled - computed) * as_double(up.activation_bytes);
+  }
+  return out;
+}
+
+RoutingFigures LayerSums::figures(const ReportPlan& plan) const {
+  RoutingFigures out;
+  out.batches = batches_;
+  out.batches_with_rows = batches_with_rows_;
+  out.tokens = tokens_;
+  out.useful_rows = useful_rows_;
+  out.unrouted = unrouted_;
+  out.duplicate_rows = duplicate_rows_;
+  out.active_experts = active_experts_;
+  out.empty_experts = batches_with_rows_ * plan.experts - active_experts_;
+  out.experts_never_used = std::count(rows_per_expert_.begin(), rows_per_expert_.end(), 0);
+  out.max_over_mean = mean(max_over_mean_, batches_with_rows_);
+  out.max_over_mean_max = max_over_mean_most_;
+  out.coefficient_of_variation = mean(coefficient_of_variation_, batches_with_rows_);
+  out.gini = mean(gini_, batches_with_rows_);
+  const Imbalance summed = summed_imbalance(rows_per_expert_);
+  out.summed_max_over_mean = summed.max_over_mean;
+  out.summed_coefficient_of_variation = summed.coefficient_of_variation;
+  out.summed_gini = summed.gini;
+  out.rows_per_expert = rows_per_expert_;
+
+  if (plan.model) {
+    const ModelShape& model = *plan.model;
+    const ProductCost up = up_product_cost(model.mlp, 1, 1, model.d_model, model.d_ff, model.dtype);
+    const ProductCost down = down_product_cost(1, 1, model.d_model, model.d_ff, model.dtype);
+    out.weight_bytes = as_double(active_experts_) * as_double(up.weight_bytes + down.weight_bytes);
+    out.activation_bytes = as_double(useful_rows_) * as_double(up.activation_bytes + down.activation_bytes);
+  }
+  for (std::size_t i = 0; i < policies_.size(); ++i) out.policies.push_back(policy_figures(plan, i));
+  for (std::size_t i = 0; i < report_blocks.size(); ++i)
+    out.padding_by_block.push_back({report_blocks[i], scheduled_by_block_[i],
+                                    padding_fraction(scheduled_by_block_[i], useful_rows_, 0)});
+  if (plan.ranks > 0) {
+    RankFigures ranks{{}, mean(ranks_.max_over_mean, batches_with_rows_), ranks_.most};
+    for (std::int64_t rank = 0; rank < plan.ranks; ++rank)
+      ranks.rows_per_rank.push_back(
+          std::accumulate(rows_per_expert_.begin() + first_expert_of_rank(rank, plan.ranks, plan.experts),
+                          rows_per_expert_.begin() + first_expert_of_rank(rank + 1, plan.ranks, plan.experts),
+                          std::int64_t{0}));
+    out.ranks = std::move(ranks);
+  }
+  if (plan.sms > 0)
+    out.tiles = TileFigures{tiles_.tiles,
+                            tiles_.waves,
+                            mean(tiles_.idle_of_last_wave, batches_with_rows_),
+                            ratio(tiles_.waves * plan.sms - tiles_.tiles, tiles_.waves * plan.sms),
+                            mean(tiles_.longest_share, batches_with_rows_),
+                            tiles_.longest_share_most};
+  return out;
+}
+
+}  // namespace dropless

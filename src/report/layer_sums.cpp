@@ -1,0 +1,141 @@
+// One batch into the sums, and the sums of workers and layers into one.
+#include "report/layer_sums.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "dropless/row_tiles.hpp"
+
+namespace dropless {
+namespace {
+
+/// With this bound on a layer's rows, no sum over its batches comes near 2^63.
+constexpr std::int64_t most_rows = std::int64_t{1} << 40;
+
+double ratio(std::int64_t part, std::int64_t whole) {
+  return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+}  // namespace
+
+void LayerSums::PolicySums::add(const PolicySums& more) {
+  scheduled += more.scheduled;
+  launched += more.launched;
+  kept += more.kept;
+  dropped += more.dropped;
+  added += more.added;
+  metadata += more.metadata;
+  metadata_known &= more.metadata_known;
+}
+
+std::int64_t first_expert_of_rank(std::int64_t rank, std::int64_t ranks, std::int64_t experts) {
+  return rank * (experts / ranks) + std::min(rank, experts % ranks);
+}
+
+LayerSums::LayerSums(const ReportPlan& plan)
+    : rows_per_expert_(static_cast<std::size_t>(plan.experts)),
+      policies_(plan.policies.size()),
+      padding_(plan.policies.size()) {}
+
+void LayerSums::add(const ReportPlan& plan, const BatchRows& rows, std::int64_t unrouted,
+                    std::int64_t duplicate_rows, BatchScratch& scratch) {
+  ++batches_;
+  tokens_ += rows.tokens();
+  unrouted_ += unrouted;
+  duplicate_rows_ += duplicate_rows;
+  if (rows.rows() == 0) return;
+  if (rows.rows() > most_rows - useful_rows_)
+    throw Error("rows of a layer", "more than 2^40", "at most 2^40");
+  ++batches_with_rows_;
+  useful_rows_ += rows.rows();
+  active_experts_ += rows.active_experts();
+  rows_of_batches_.add(rows.rows());
+  const std::int64_t* counts = rows.rows_per_expert().data();
+  for (std::size_t e = 0; e < rows_per_expert_.size(); ++e) rows_per_expert_[e] += counts[e];
+  const Imbalance measures = imbalance(rows, scratch.gini(rows, rows_of_experts_));
+  max_over_mean_.add(measures.max_over_mean);
+  max_over_mean_most_ = std::max(max_over_mean_most_, measures.max_over_mean);
+  coefficient_of_variation_.add(measures.coefficient_of_variation);
+  gini_.add(measures.gini);
+  add_policies(plan, rows, scratch);
+  if (plan.ranks > 0) add_ranks(plan, rows);
+  if (plan.sms > 0) add_tiles(plan, rows);
+}
+
+void LayerSums::add_policies(const ReportPlan& plan, const BatchRows& rows, BatchScratch& scratch) {
+  scratch.fractions.resize(policies_.size());
+  for (std::size_t i = 0; i < policies_.size(); ++i) {
+    const PolicyCost cost = plan.policies[i].cost(rows);
+    policies_[i].add({cost.scheduled_rows, cost.launched_rows, cost.kept_rows, cost.dropped_rows,
+                      cost.added_rows, cost.metadata_bytes.value_or(0), cost.metadata_bytes.has_value()});
+    scratch.fractions[i] = padding_fraction(cost.scheduled_rows, cost.kept_rows, cost.added_rows);
+  }
+  padding_.add(scratch.fractions.data());
+  for (std::size_t i = 0; i < report_blocks.size(); ++i)
+    scheduled_by_block_[i] += rows.rounded_up(report_blocks[i]);
+  const double padding_of_128 = padding_fraction(rows.rounded_up(128), rows.rows(), 0);
+  ++batches_by_padding_[static_cast<std::size_t>(padding_of_128 * 20)];
+}
+
+void LayerSums::add_ranks(const ReportPlan& plan, const BatchRows& rows) {
+  std::int64_t most = 0;
+  const std::int64_t* counts = rows.rows_per_expert().data();
+  for (std::int64_t rank = 0; rank < plan.ranks; ++rank) {
+    const std::int64_t begin = first_expert_of_rank(rank, plan.ranks, plan.experts);
+    const std::int64_t end = first_expert_of_rank(rank + 1, plan.ranks, plan.experts);
+    most = std::max(most, std::accumulate(counts + begin, counts + end, std::int64_t{0}));
+  }
+  const double max_over_mean =
+      static_cast<double>(most) * static_cast<double>(plan.ranks) / static_cast<double>(rows.rows());
+  ranks_.max_over_mean.add(max_over_mean);
+  ranks_.most = std::max(ranks_.most, max_over_mean);
+}
+
+void LayerSums::add_tiles(const ReportPlan& plan, const BatchRows& rows) {
+  constexpr RowTileRule rule{};
+  std::int64_t tiles = 0, scheduled = 0;
+  for (const std::int64_t count : rows.rows_per_expert()) {
+    tiles += row_tile_count(count, rule);
+    scheduled += scheduled_rows(count, rule);
+  }
+  tiles *= plan.column_tiles;
+  const std::int64_t waves = ceil_div(tiles, plan.sms);
+  tiles_.tiles += tiles;
+  tiles_.waves += waves;
+  tiles_.idle_of_last_wave.add(ratio(waves * plan.sms - tiles, plan.sms));
+  const double longest = ratio(scheduled_rows(rows.largest(), rule), scheduled);
+  tiles_.longest_share.add(longest);
+  tiles_.longest_share_most = std::max(tiles_.longest_share_most, longest);
+}
+
+void LayerSums::add(const LayerSums& other) {
+  batches_ += other.batches_;
+  batches_with_rows_ += other.batches_with_rows_;
+  tokens_ += other.tokens_;
+  useful_rows_ += other.useful_rows_;
+  unrouted_ += other.unrouted_;
+  duplicate_rows_ += other.duplicate_rows_;
+  active_experts_ += other.active_experts_;
+  max_over_mean_.add(other.max_over_mean_);
+  coefficient_of_variation_.add(other.coefficient_of_variation_);
+  gini_.add(other.gini_);
+  max_over_mean_most_ = std::max(max_over_mean_most_, other.max_over_mean_most_);
+  for (std::size_t e = 0; e < rows_per_expert_.size(); ++e) rows_per_expert_[e] += other.rows_per_expert_[e];
+  for (std::size_t i = 0; i < policies_.size(); ++i) policies_[i].add(other.policies_[i]);
+  padding_.add(other.padding_);
+  for (std::size_t i = 0; i < scheduled_by_block_.size(); ++i)
+    scheduled_by_block_[i] += other.scheduled_by_block_[i];
+  for (std::size_t i = 0; i < batches_by_padding_.size(); ++i)
+    batches_by_padding_[i] += other.batches_by_padding_[i];
+  rows_of_experts_.add(other.rows_of_experts_);
+  rows_of_batches_.add(other.rows_of_batches_);
+  ranks_.max_over_mean.add(other.ranks_.max_over_mean);
+  ranks_.most = std::max(ranks_.most, other.ranks_.most);
+  tiles_.tiles += other.tiles_.tiles;
+  tiles_.waves += other.tiles_.waves;
+  tiles_.idle_of_last_wave.add(other.tiles_.idle_of_last_wave);
+  tiles_.longest_share.add(other.tiles_.longest_share);
+  tiles_.longest_share_most = std::max(tiles_.longest_share_most, other.tiles_.longest_share_most);
+}
+
+}  // namespace dropless

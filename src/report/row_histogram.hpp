@@ -1,0 +1,71 @@
+// How often each number of rows occurs: exact below 4096 rows, then 64 bins to every doubling, so that
+// quantiles are exact where experts are small and within 1/64 elsewhere, whatever the trace's length.
+#pragma once
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+namespace dropless {
+
+class RowHistogram {
+ public:
+  static constexpr std::int64_t exact_below = 4096;
+
+  /// Bins up to and past 2^40 rows, the most that a batch may have.
+  RowHistogram() : counts_(exact_below + bins_per_doubling * 30) {}
+
+  void add(std::int64_t rows, std::uint64_t times = 1) { counts_[bin_of(rows)] += times; }
+  void add(const RowHistogram& other) {
+    for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];
+  }
+
+  std::uint64_t total() const {
+    std::uint64_t sum = 0;
+    for (const std::uint64_t count : counts_) sum += count;
+    return sum;
+  }
+
+  /// The smallest number of rows (its bin's least, past 4096) that at least `share` of the entries do not
+  /// pass. 0 of an empty histogram.
+  std::int64_t quantile(double share) const {
+    const auto wanted = std::max<double>(1, share * static_cast<double>(total()));
+    std::uint64_t below = 0;
+    for (std::size_t i = 0; i < counts_.size(); ++i) {
+      below += counts_[i];
+      if (static_cast<double>(below) >= wanted) return least_of(i);
+    }
+    return 0;
+  }
+
+  /// Entries in [least, below), both of which must be bin borders when above 4096.
+  std::uint64_t count_between(std::int64_t least, std::int64_t below) const {
+    std::uint64_t sum = 0;
+    for (std::size_t i = bin_of(least); i < counts_.size() && least_of(i) < below; ++i) sum += counts_[i];
+    return sum;
+  }
+
+  /// The counts of [0, 4096) rows, for a caller that adds many at once.
+  std::uint64_t* exact_counts() { return counts_.data(); }
+
+ private:
+  static constexpr std::int64_t bins_per_doubling = 64;
+
+  static std::size_t bin_of(std::int64_t rows) {
+    if (rows < exact_below) return static_cast<std::size_t>(rows);
+    // rows is in [2^doubling, 2^(doubling + 1)).
+    const int doubling = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(rows))) - 1;
+    return static_cast<std::size_t>(exact_below + (doubling - 12) * bins_per_doubling +
+                                    (rows >> (doubling - 6)) - bins_per_doubling);
+  }
+  static std::int64_t least_of(std::size_t bin) {
+    const std::int64_t past = static_cast<std::int64_t>(bin) - exact_below;
+    if (past < 0) return static_cast<std::int64_t>(bin);
+    const std::int64_t doubling = 12 + past / bins_per_doubling;
+    return (bins_per_doubling + past % bins_per_doubling) << (doubling - 6);
+  }
+
+  std::vector<std::uint64_t> counts_;
+};
+
+}  // namespace dropless

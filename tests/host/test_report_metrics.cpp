@@ -1,0 +1,132 @@
+// The measures that a report accumulates, against loops written from their definitions.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "catch.hpp"
+#include "report/fixed_point_sum.hpp"
+#include "report/fraction_distribution.hpp"
+#include "report/histograms.hpp"
+#include "report/imbalance.hpp"
+
+using namespace dropless;
+
+namespace {
+
+double gini_by_pairs(const std::vector<std::int64_t>& rows) {
+  double distance = 0, sum = 0;
+  for (const std::int64_t a : rows) {
+    for (const std::int64_t b : rows) distance += std::abs(static_cast<double>(a - b));
+    sum += static_cast<double>(a);
+  }
+  return distance / (2 * static_cast<double>(rows.size()) * sum);
+}
+
+double percentile_by_sorting(std::vector<double> values, double share) {
+  std::sort(values.begin(), values.end());
+  const double position = share * static_cast<double>(values.size() - 1);
+  const auto below = static_cast<std::size_t>(position);
+  const std::size_t above = std::min(below + 1, values.size() - 1);
+  return values[below] + (position - static_cast<double>(below)) * (values[above] - values[below]);
+}
+
+}  // namespace
+
+TEST_CASE("report metrics: imbalance of a batch equals its definitions") {
+  std::mt19937_64 random(3);
+  GiniCounter gini;
+  for (const std::int64_t scale : {2, 60, 4095, 100'000, 1'000'000'000}) {
+    for (int round = 0; round < 50; ++round) {
+      std::vector<std::int64_t> rows(1 + random() % 130);
+      for (std::int64_t& count : rows)
+        count = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(scale));
+      rows[0] += 1;
+      RowHistogram histogram;
+      const BatchRows batch(rows, 0, 0);
+      const Imbalance measures = imbalance(batch, gini(batch, histogram));
+      const double experts = static_cast<double>(rows.size());
+      const double mean = std::accumulate(rows.begin(), rows.end(), 0.0) / experts;
+      double variance = 0;
+      for (const std::int64_t count : rows)
+        variance += std::pow(static_cast<double>(count) - mean, 2) / experts;
+      CHECK(measures.max_over_mean ==
+            Approx(static_cast<double>(*std::max_element(rows.begin(), rows.end())) / mean));
+      CHECK(measures.coefficient_of_variation == Approx(std::sqrt(variance) / mean).margin(1e-6));
+      CHECK(measures.gini == Approx(gini_by_pairs(rows)).margin(1e-9));
+      CHECK(histogram.total() == rows.size());
+    }
+  }
+}
+
+TEST_CASE("report metrics: a sum in fixed point does not depend on the order of its terms") {
+  std::mt19937_64 random(5);
+  std::vector<double> terms(5000);
+  for (double& term : terms) term = static_cast<double>(random() % 1'000'000'007) / 977.0;
+  FixedPointSum forward, first, second;
+  for (const double term : terms) forward.add(term);
+  for (std::size_t i = terms.size(); i-- > 0;) (i % 3 == 0 ? first : second).add(terms[i]);
+  first.add(second);
+  CHECK(first.value() == forward.value());
+  CHECK(forward.value() == Approx(std::accumulate(terms.begin(), terms.end(), 0.0)));
+  FixedPointSum large;
+  for (int i = 0; i < 100; ++i) large.add(2147483647.0);
+  CHECK(large.value() == 214748364700.0);
+}
+
+TEST_CASE("report metrics: percentiles interpolate exactly, and within a bin once values are counted") {
+  std::mt19937_64 random(9);
+  for (const std::size_t batches : {1, 2, 3, 100, 1001}) {
+    FractionDistribution exact(2), halves(2), rest(2);
+    std::vector<double> values;
+    for (std::size_t i = 0; i < batches; ++i) {
+      const double fractions[] = {static_cast<double>(random() % 1000) / 999, 0.25};
+      values.push_back(fractions[0]);
+      exact.add(fractions);
+      (i % 2 == 0 ? halves : rest).add(fractions);
+    }
+    halves.use_bins();
+    rest.use_bins();
+    halves.add(rest);
+    for (const double share : {0.0, 0.5, 0.95, 0.99, 1.0}) {
+      CHECK(exact.percentile(0, share) == Approx(percentile_by_sorting(values, share)).margin(1e-12));
+      CHECK(halves.percentile(0, share) == Approx(percentile_by_sorting(values, share)).margin(0.5001e-4));
+      CHECK(halves.percentile(1, share) == 0.25);
+    }
+    CHECK(exact.largest(0) == *std::max_element(values.begin(), values.end()));
+    CHECK(halves.largest(0) == exact.largest(0));
+  }
+  CHECK(FractionDistribution(1).percentile(0, 0.5) == 0);
+}
+
+TEST_CASE("report metrics: quantiles of rows are exact below 4096 and within 1/64 above") {
+  std::mt19937_64 random(15);
+  for (const std::int64_t scale :
+       {std::int64_t{10}, std::int64_t{4000}, std::int64_t{1'000'000}, std::int64_t{1'000'000'000'000}}) {
+    RowHistogram histogram;
+    std::vector<std::int64_t> rows(999);
+    for (std::int64_t& count : rows) {
+      count = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(scale));
+      histogram.add(count);
+    }
+    std::sort(rows.begin(), rows.end());
+    for (const double share : {0.0, 0.1, 0.5, 0.9, 1.0}) {
+      const auto rank = static_cast<std::size_t>(std::max(1.0, std::ceil(share * 999)));
+      const std::int64_t exact = rows[rank - 1], found = histogram.quantile(share);
+      CHECK(found <= exact);
+      CHECK(exact - found <= (exact < 4096 ? 0 : exact / 64));
+    }
+    const std::vector<HistogramBin> bins = bins_by_rows(histogram);
+    CHECK(bins.size() <= 24);
+    std::int64_t batches = 0;
+    for (const HistogramBin& bin : bins) {
+      batches += bin.batches;
+      std::int64_t counted = 0;
+      for (const std::int64_t count : rows)
+        counted += static_cast<double>(count) >= bin.least && static_cast<double>(count) < bin.below;
+      CHECK(bin.batches == counted);
+    }
+    CHECK(batches == 999);
+  }
+}
