@@ -1,15 +1,78 @@
 // `dropless report`: reads a trace and prints what its routing costs under each layout policy.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <memory>
-#include <string>
 
 #include "commands.hpp"
-#include "dropless/trace.hpp"
+#include "dropless/report.hpp"
+#include "explain.hpp"
+#include "output_file.hpp"
+#include "progress_line.hpp"
+#include "report/html_page.hpp"
+#include "report/report_json.hpp"
+#include "shape_options.hpp"
+#include "trace_arguments.hpp"
+
+namespace {
+
+struct ReportArguments {
+  explicit ReportArguments(CLI::App& command) : trace(command), widths(command) {}
+
+  TraceArguments trace;
+  ShapeOptions widths;
+  std::string path, explain, output, html;
+  dropless::ReportOptions options;
+  bool json = false, csv = false;
+};
+
+void run_report(const ReportArguments& arguments) {
+  if (!arguments.explain.empty()) {
+    fmt::print("{}", explanation(arguments.explain));
+    return;
+  }
+  if (arguments.path.empty())
+    throw dropless::Error("the trace", "missing", "a file, or a folder of per-rank files");
+  dropless::ReportOptions options = arguments.options;
+  options.model = arguments.widths.shape();
+  const auto trace = arguments.trace.open(arguments.path, options.model);
+  const dropless::Report report = [&] {
+    ProgressLine progress;
+    return dropless::make_report(*trace, options, ProgressLine::update, &progress);
+  }();
+  const std::string text = arguments.json  ? dropless::report_json(report)
+                           : arguments.csv ? dropless::report_csv(report)
+                                           : dropless::report_text(report);
+  if (!arguments.html.empty())
+    write_output_file(arguments.html, dropless::html_page(dropless::report_document(report)));
+  if (arguments.output.empty())
+    fmt::print("{}", text);
+  else
+    write_output_file(arguments.output, text);
+}
+
+}  // namespace
 
 void add_report_command(CLI::App& program) {
   CLI::App* command =
       program.add_subcommand("report", "Print what a routing trace costs under each layout policy");
-  const auto path = std::make_shared<std::string>();
-  command->add_option("trace", *path, "Trace file, or a folder of per-rank files")->required();
-  command->callback([path] { throw dropless::Error("trace", *path, "a format that this build can read"); });
+  const auto arguments = std::make_shared<ReportArguments>(*command);
+  command->add_option("trace", arguments->path, "Trace file, or a folder of per-rank files");
+  command->add_option("--policy", arguments->options.policies,
+                      "Layout policy, any number of times (--explain policies lists them)");
+  command->add_option(
+      "--explain", arguments->explain,
+      "Print what a policy counts and where its formula is from; or policies, metrics, metadata");
+  command->add_option("--ranks", arguments->options.ranks, "Expert-parallel ranks, contiguous experts")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--sms", arguments->options.sms, "Multiprocessors, to count tiles and waves")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--threads", arguments->options.workers, "Threads (default: one a core)")
+      ->check(CLI::Range(1, 1024));
+  CLI::Option* json = command->add_flag("--json", arguments->json, "Print JSON (data/report_schema.md)");
+  command->add_flag("--csv", arguments->csv, "Print a line for each layer and policy")->excludes(json);
+  command->add_option("--html", arguments->html,
+                      "Also write one self-contained page with pictures to this file");
+  command->add_option("--output,-o", arguments->output, "Write to this file instead of printing");
+  command->callback([arguments] { run_report(*arguments); });
 }

@@ -1,0 +1,66 @@
+// Formulas and sources of policies, definitions of metrics, and the metadata that systems keep, side by side.
+#include "explain.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dropless/report.hpp"
+#include "policies/metadata.hpp"
+#include "report/text_format.hpp"
+
+namespace {
+
+std::string explain_policy(const std::string& name) {
+  const dropless::Policy policy = dropless::make_policy(name);
+  return dropless::wrapped(fmt::format("{}: {}", policy.name, policy.formula), 2) +
+         fmt::format("\n  source: {}\n", policy.source) +
+         "  n rows and T tokens of a batch, E experts; round_up(a, m): a rounded up to a multiple of m\n";
+}
+
+std::string explain_policies() {
+  std::string out;
+  for (const dropless::PolicyForm& form : dropless::policy_forms())
+    out += fmt::format("{}\n  {}\n", form.spelling, form.meaning);
+  out += "Shown by default:";
+  for (const std::string& name : dropless::default_policies(true)) out += ' ' + name;
+  return dropless::wrapped(out, 2) + "\n";
+}
+
+std::string explain_metrics() {
+  std::string out;
+  for (const dropless::MetricDefinition& metric : dropless::metric_definitions())
+    out += dropless::wrapped(metric.name + ": " + metric.definition, 2) + "\n";
+  return out;
+}
+
+/// What each system keeps beside the products of one batch of a common size.
+std::string explain_metadata() {
+  constexpr std::int64_t tokens = 32768, top_k = 8, experts = 128, rows = tokens * top_k;
+  dropless::ModelShape shape;
+  shape.d_model = 4096;
+  shape.d_ff = 1024;
+  const std::vector<std::int64_t> balanced(experts, rows / experts);
+  const dropless::BatchRows batch(balanced, tokens, top_k);
+  std::string out = fmt::format("Metadata bytes of one batch: T {}, k {}, E {}, d_ff {}, balanced\n", tokens,
+                                top_k, experts, shape.d_ff);
+  const auto add = [&out](const std::string& system, const std::string& policy, std::int64_t bytes) {
+    out += fmt::format("{:<20}{:<18}{:>14}\n", system, policy, dropless::grouped(bytes));
+  };
+  for (const char* name :
+       {"block:128", "vllm:64", "sonic", "flat:128", "align:16", "torch", "capacity:1:tutel"}) {
+    const dropless::Policy policy = dropless::make_policy(name, shape);
+    add(policy.source, name, policy.cost(batch).metadata_bytes.value());
+  }
+  add("TensorRT-LLM", "(no policy)", dropless::tensorrt_llm_metadata_bytes(rows, experts));
+  return out + "Formulas: dropless report --explain POLICY; TensorRT-LLM keeps 72 n + 8 (E + 1)\n";
+}
+
+}  // namespace
+
+std::string explanation(const std::string& what) {
+  if (what == "policies") return explain_policies();
+  if (what == "metrics") return explain_metrics();
+  if (what == "metadata") return explain_metadata();
+  return explain_policy(what);
+}
