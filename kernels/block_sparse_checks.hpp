@@ -121,30 +121,33 @@ inline void check_sdd(const DenseMatrix& a, const DenseMatrix& b, const BlockSpa
   check_no_overlap(span_of(out), "out.values", span_of(b), "b");
 }
 
-inline void check_dsd(const BlockSparseMatrix& a, const DenseMatrix& b, const DenseMatrix& out) {
-  check_matrix(a, a.transposed ? PatternWalk::block_columns : PatternWalk::block_rows, "a");
-  check_matrix(b, "b");
+/// Everything of DSD and DDS but the shapes.
+inline void check_sparse_by_dense(const BlockSparseMatrix& sparse, PatternWalk walk,
+                                  const std::string& sparse_name, const DenseMatrix& dense,
+                                  const std::string& dense_name, const DenseMatrix& out) {
+  check_matrix(sparse, walk, sparse_name);
+  check_matrix(dense, dense_name);
   check_matrix(out, "out");
+  check_type(dense.type, sparse.type, dense_name);
+  check_type(out.type, sparse.type, "out");
+  check_no_overlap(span_of(out), "out", span_of(sparse), sparse_name + ".values");
+  check_no_overlap(span_of(out), "out", span_of(dense), dense_name);
+}
+
+inline void check_dsd(const BlockSparseMatrix& a, const DenseMatrix& b, const DenseMatrix& out) {
+  check_sparse_by_dense(a, a.transposed ? PatternWalk::block_columns : PatternWalk::block_rows, "a", b, "b",
+                        out);
   check_shape(b, read_columns(a), read_columns(b), "b");
   check_shape(out, read_rows(a), read_columns(b), "out");
-  check_type(b.type, a.type, "b");
-  check_type(out.type, a.type, "out");
   check_depth(read_columns(a));
-  check_no_overlap(span_of(out), "out", span_of(a), "a.values");
-  check_no_overlap(span_of(out), "out", span_of(b), "b");
 }
 
 inline void check_dds(const DenseMatrix& a, const BlockSparseMatrix& b, const DenseMatrix& out) {
-  check_matrix(b, b.transposed ? PatternWalk::block_rows : PatternWalk::block_columns, "b");
-  check_matrix(a, "a");
-  check_matrix(out, "out");
+  check_sparse_by_dense(b, b.transposed ? PatternWalk::block_rows : PatternWalk::block_columns, "b", a, "a",
+                        out);
   check_shape(a, read_rows(a), read_rows(b), "a");
   check_shape(out, read_rows(a), read_columns(b), "out");
-  check_type(a.type, b.type, "a");
-  check_type(out.type, b.type, "out");
   check_depth(read_rows(b));
-  check_no_overlap(span_of(out), "out", span_of(a), "a");
-  check_no_overlap(span_of(out), "out", span_of(b), "b.values");
 }
 
 inline void check_to_dense(const BlockSparseMatrix& matrix, const DenseMatrix& out) {

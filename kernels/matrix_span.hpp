@@ -31,10 +31,9 @@ inline bool spans_overlap(const MatrixSpan& a, const MatrixSpan& b) {
 }
 
 /// Throws Error where the output `out` overlaps the input `in`.
-inline void check_no_overlap(const MatrixSpan& out, const char* out_name, const MatrixSpan& in,
-                             const char* in_name) {
-  if (spans_overlap(out, in))
-    throw Error(out_name, std::string("in the memory of ") + in_name, "memory apart");
+inline void check_no_overlap(const MatrixSpan& out, const std::string& out_name, const MatrixSpan& in,
+                             const std::string& in_name) {
+  if (spans_overlap(out, in)) throw Error(out_name, "in the memory of " + in_name, "memory of its own");
 }
 
 }  // namespace dropless
