@@ -126,6 +126,7 @@ std::shared_ptr<const GroupedArguments> grouped_arguments(const OperandRing& rin
   arguments->zeros.assign(groups, zero);
   DROPLESS_CUDA_CHECK(cudaMemcpy(arguments->pointers.data(), pointers.data(), pointers.size() * sizeof(void*),
                                  cudaMemcpyHostToDevice));
+  DROPLESS_CUDA_CHECK(cudaDeviceSynchronize());  // other streams do not wait for the default stream
   return arguments;
 }
 

@@ -9,14 +9,12 @@
 #include "dropless/expert_products.hpp"
 #include "dropless/integer_math.hpp"
 #include "product_score.hpp"
+#include "timing.hpp"
 
 namespace dropless::benchmark {
 
 /// How often each operand is held, and where the holds begin. Bytes between two begin on 256-byte boundaries.
 struct RingLayout {
-  /// Three times the largest L2 cache at hand (60 MB on the H200): what a whole turn must at least touch.
-  static constexpr std::int64_t least_bytes_per_turn = 180'000'000;
-
   RingLayout(const ProductShape& product_shape, ElementType element_type)
       : shape(product_shape), type(element_type) {
     const std::int64_t bytes = element_bytes(type);

@@ -26,6 +26,17 @@ std::string cublas_version_text(int version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
+/// What a figure includes.
+std::string boundary(const ProductRun& run) {
+  return fmt::format(
+      "device time of one call, the mean of back-to-back {} on one stream (dropless lets a call set itself "
+      "up while "
+      "the one before it ends); the tile list was built before by the topology (its time stands beside each "
+      "case); "
+      "cuBLAS is given the rows of each expert on the host beforehand",
+      run.options.rotation.graph ? "calls replayed from a CUDA graph" : "eager calls");
+}
+
 /// Kinds of product that have a mean of their own.
 enum class Kind { forward, input_gradient, weight_gradient };
 constexpr std::array<Kind, 3> all_kinds = {Kind::forward, Kind::input_gradient, Kind::weight_gradient};
@@ -130,12 +141,6 @@ Json product_json(const ProductRun& run, const CaseResult& one, const ProductRes
 
 }  // namespace
 
-const char* const product_boundary =
-    "device time of one eager call, the mean of back-to-back calls on one stream; the tile list was built "
-    "before "
-    "by the topology (its time stands beside each case); cuBLAS is given the rows of each expert on the host "
-    "beforehand";
-
 void print_header(const ProductRun& run) {
   fmt::print(
       "{}, {} multiprocessors, L2 {:.0f} MB; driver {} (CUDA {}), runtime {}, cuBLAS {}, dropless {} {}\n",
@@ -146,8 +151,8 @@ void print_header(const ProductRun& run) {
   fmt::print("B = {:.3f} TB/s (copy {:.3f}, read-only {:.3f})\n", run.rates.higher(), run.rates.copy_tbps,
              run.rates.read_tbps);
   fmt::print("L2: cold; consecutive calls take other copies of the operands, at least {} MB in a turn\n",
-             RingLayout::least_bytes_per_turn / 1'000'000);
-  fmt::print("boundary: {}\n", product_boundary);
+             least_bytes_per_turn / 1'000'000);
+  fmt::print("boundary: {}\n", boundary(run));
   fmt::print(
       "{} operands, weights {} in the forward products, random values; medians of {} rounds in rotation\n",
       element_name(run.options.type), order_name(run.options.weight_order), run.options.rotation.rounds);
@@ -199,24 +204,25 @@ void print_summary(const std::vector<CaseResult>& cases) {
 }
 
 Json to_json(const ProductRun& run, const std::vector<CaseResult>& cases) {
-  Json json = {{"gpu", run.gpu.name},
-               {"B_tbps", run.rates.higher()},
-               {"copy_tbps", run.rates.copy_tbps},
-               {"read_only_tbps", run.rates.read_tbps},
-               {"commit", run.commit},
-               {"versions",
-                {{"dropless", run.dropless_version},
-                 {"driver", run.gpu.driver},
-                 {"cuda_driver", cuda_version_text(run.gpu.cuda_driver_version)},
-                 {"cuda_runtime", cuda_version_text(run.gpu.cuda_runtime_version)},
-                 {"cublas", cublas_version_text(run.cublas_version)}}},
-               {"boundary", product_boundary},
-               {"l2", "cold: operands rotate through at least 180 MB"},
-               {"weight_order", order_name(run.options.weight_order)},
-               {"rounds", run.options.rotation.rounds},
-               {"peers_not_run", run.peers_not_run},
-               {"summary", Json::object()},
-               {"cases", Json::array()}};
+  Json json = {
+      {"gpu", run.gpu.name},
+      {"B_tbps", run.rates.higher()},
+      {"copy_tbps", run.rates.copy_tbps},
+      {"read_only_tbps", run.rates.read_tbps},
+      {"commit", run.commit},
+      {"versions",
+       {{"dropless", run.dropless_version},
+        {"driver", run.gpu.driver},
+        {"cuda_driver", cuda_version_text(run.gpu.cuda_driver_version)},
+        {"cuda_runtime", cuda_version_text(run.gpu.cuda_runtime_version)},
+        {"cublas", cublas_version_text(run.cublas_version)}}},
+      {"boundary", boundary(run)},
+      {"l2", fmt::format("cold: operands rotate through at least {} MB", least_bytes_per_turn / 1'000'000)},
+      {"weight_order", order_name(run.options.weight_order)},
+      {"rounds", run.options.rotation.rounds},
+      {"peers_not_run", run.peers_not_run},
+      {"summary", Json::object()},
+      {"cases", Json::array()}};
   for (const Kind kind : all_kinds)
     for (const auto& [name, list] : summarise(cases, kind).contestants)
       json["summary"][kind_name(kind)][name] = {{"geometric_mean", geometric_mean(list.scores)},

@@ -34,9 +34,6 @@ struct CaseResult {
   std::vector<ProductResult> products;
 };
 
-/// What a figure includes, in one sentence.
-extern const char* const product_boundary;
-
 void print_header(const ProductRun& run);
 void print_case(const CaseResult& result);
 void print_product(const ProductResult& result, double tolerance);

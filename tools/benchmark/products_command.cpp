@@ -4,14 +4,15 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstddef>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "commands.hpp"
-#include "cuda_check.hpp"
+#include "device_stream.hpp"
+#include "json_file.hpp"
+#include "owned_topology.hpp"
 #include "product_report.hpp"
 
 namespace {
@@ -29,55 +30,6 @@ struct CommandOptions {
   std::int64_t gradient_rows = 4096;
   RowTileRule tile_rule;
   ProductBenchmarkOptions benchmark;
-};
-
-/// A stream of the benchmark's own: work on the default stream would wait for every other stream.
-class OwnedStream {
- public:
-  OwnedStream() { DROPLESS_CUDA_CHECK(cudaStreamCreate(&stream_)); }
-  ~OwnedStream() { cudaStreamDestroy(stream_); }
-  OwnedStream(const OwnedStream&) = delete;
-  OwnedStream& operator=(const OwnedStream&) = delete;
-  Stream get() const { return stream_; }
-
- private:
-  cudaStream_t stream_ = nullptr;
-};
-
-/// The topology of one case in memory of its own, and what building it takes.
-class CaseTopology {
- public:
-  CaseTopology(const BenchmarkCase& benchmark_case, RowTileRule tile_rule, Stream stream)
-      : bounds_{benchmark_case.tokens, benchmark_case.top_k, benchmark_case.experts, tile_rule},
-        ids_(sizeof(std::int32_t) * static_cast<std::size_t>(bounds_.tokens * bounds_.top_k)),
-        metadata_(topology_metadata_bytes(bounds_)),
-        workspace_(topology_workspace_bytes(bounds_)) {
-    const std::vector<std::int32_t> ids = router_ids(benchmark_case);
-    DROPLESS_CUDA_CHECK(cudaMemcpy(ids_.data(), ids.data(), ids_.bytes(), cudaMemcpyHostToDevice));
-    topology_ = build(stream);
-    if (check(topology_, stream).useful_rows != benchmark_case.rows())
-      throw Error("topology of " + benchmark_case.name, "of another number of rows", "the case's rows");
-  }
-
-  ExpertRows expert_rows() const { return topology_.expert_rows(); }
-  double microseconds(Stream stream) const {
-    const RotationOptions few{3, 500};
-    return time_in_rotation({{"topology", [&](std::int64_t) { build(stream); }}}, few, stream)[0].median_us;
-  }
-  std::size_t metadata_bytes() const { return metadata_.bytes(); }
-  std::size_t workspace_bytes() const { return workspace_.bytes(); }
-
- private:
-  Topology build(Stream stream) const {
-    RouterIds ids;
-    ids.data = ids_.data();
-    return build_topology(ids, bounds_, metadata_.data(), metadata_.bytes(), workspace_.data(),
-                          workspace_.bytes(), stream);
-  }
-
-  TopologyBounds bounds_;
-  DeviceMemory ids_, metadata_, workspace_;
-  Topology topology_;
 };
 
 std::vector<BenchmarkCase> selected_cases(const CommandOptions& options) {
@@ -120,10 +72,12 @@ std::int64_t rows_scheduled(const BenchmarkCase& benchmark_case, RowTileRule rul
   return sum;
 }
 
-void write_json(const std::string& path, const nlohmann::ordered_json& json) {
-  std::ofstream file(path);
-  file << json.dump(1) << "\n";
-  if (!file) throw FileError(path, "", "cannot be written");
+double topology_us(const OwnedTopology& owner, const CommandOptions& options, Stream stream) {
+  RotationOptions few = options.benchmark.rotation;
+  few.rounds = 3;
+  few.batch_us = 200;
+  return time_in_rotation({{"topology", [&](std::int64_t) { owner.build(stream); }}}, few, stream)[0]
+      .median_us;
 }
 
 void run_products(CommandOptions options) {
@@ -135,28 +89,31 @@ void run_products(CommandOptions options) {
   for (const BenchmarkCase& one : cases)
     for (const Product product : products_of(one, options)) shapes.push_back(product_shape(one, product));
 
-  const OwnedStream stream;
+  const DeviceStream stream;
   const GpuState gpu;
   ProductRun run;
   run.gpu = gpu.description();
-  run.rates = measure_memory_rates(stream.get());
+  run.rates = measure_memory_rates(stream);
   run.commit = options.commit;
   run.dropless_version = DROPLESS_VERSION;
   run.options = options.benchmark;
   run.peers_not_run = peers_not_run(options);
-  ProductBenchmark benchmark(shapes, options.benchmark, run.rates.higher(), gpu, stream.get());
+  ProductBenchmark benchmark(shapes, options.benchmark, run.rates.higher(), gpu, stream);
   run.cublas_version = benchmark.cublas_version();
   print_header(run);
 
   std::vector<CaseResult> results;
   std::int64_t wrong = 0;
   for (const BenchmarkCase& one : cases) {
-    const CaseTopology topology(one, options.tile_rule, stream.get());
+    const OwnedTopology owner({one.tokens, one.top_k, one.experts, options.tile_rule}, router_ids(one));
+    const Topology topology = owner.build(stream);
+    if (check(topology, stream).useful_rows != one.rows())
+      throw Error("topology of " + one.name, "of another number of rows", "the case's rows");
     CaseResult result{one,
                       rows_scheduled(one, options.tile_rule),
-                      topology.microseconds(stream.get()),
-                      topology.metadata_bytes(),
-                      topology.workspace_bytes(),
+                      topology_us(owner, options, stream),
+                      owner.metadata_bytes(),
+                      owner.workspace_bytes(),
                       {}};
     print_case(result);
     for (const Product product : products_of(one, options)) {
@@ -215,6 +172,7 @@ void add_products_command(CLI::App& program) {
       ->add_option("--batch-us", options->benchmark.rotation.batch_us,
                    "Least duration of a batch of calls, us")
       ->capture_default_str();
+  command->add_flag("--graph", options->benchmark.rotation.graph, "Replay the batches from CUDA graphs");
   command->add_option("--commit", options->commit, "Commit to record in the JSON")->capture_default_str();
   command->add_option("--json", options->json_path, "File for the figures");
   command->callback([options] { run_products(*options); });

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <deque>
+#include <optional>
 
 #include "cuda_check.hpp"
+#include "device_stream.hpp"
 #include "statistics.hpp"
 
 namespace dropless::benchmark {
@@ -22,46 +25,69 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-}  // namespace
-
-double time_calls(const Call& call, std::int64_t first_index, std::int64_t calls, Stream stream) {
+/// Device time in us of what `enqueue` puts on the stream. Waits for it.
+template <class Enqueue>
+double device_us(Stream stream, Enqueue&& enqueue) {
   const Event begin, end;
   DROPLESS_CUDA_CHECK(cudaEventRecord(begin.get(), stream));
-  for (std::int64_t i = 0; i < calls; ++i) call(first_index + i);
+  enqueue();
   DROPLESS_CUDA_CHECK(cudaEventRecord(end.get(), stream));
   DROPLESS_CUDA_CHECK(cudaEventSynchronize(end.get()));
   float milliseconds = 0;
   DROPLESS_CUDA_CHECK(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()));
-  return 1e3 * static_cast<double>(milliseconds) / static_cast<double>(calls);
+  return 1e3 * static_cast<double>(milliseconds);
 }
+
+/// One contestant's turn: a batch of calls, whose number its first calls settle.
+class Turn {
+ public:
+  Turn(const Contestant& contestant, const RotationOptions& options, Stream stream)
+      : call_(contestant.call), stream_(stream) {
+    us_per_call();
+    calls_ = 2;
+    const double estimate_us = std::max(us_per_call(), 1.0);
+    calls_ = std::max<std::int64_t>(1, std::llround(std::ceil(options.batch_us / estimate_us)));
+    if (!options.graph) return;
+    graph_.emplace(stream_, [this] { enqueue(); });
+    us_per_call();
+  }
+
+  double us_per_call() {
+    const double us = device_us(stream_, [this] {
+      if (graph_)
+        graph_->replay();
+      else
+        enqueue();
+    });
+    return us / static_cast<double>(calls_);
+  }
+
+ private:
+  void enqueue() {
+    for (std::int64_t i = 0; i < calls_; ++i) call_(next_index_++);
+  }
+
+  const Call& call_;
+  Stream stream_;
+  std::int64_t calls_ = 1;
+  std::int64_t next_index_ = 0;
+  std::optional<CapturedGraph> graph_;
+};
+
+}  // namespace
 
 std::vector<Timing> time_in_rotation(const std::vector<Contestant>& contestants,
                                      const RotationOptions& options, Stream stream) {
-  struct State {
-    std::int64_t next_index = 0;
-    std::int64_t calls = 1;
-    std::vector<double> rounds_us;
-  };
-  std::vector<State> states(contestants.size());
-  const auto batch = [&](std::size_t i, std::int64_t calls) {
-    const double us = time_calls(contestants[i].call, states[i].next_index, calls, stream);
-    states[i].next_index += calls;
-    return us;
-  };
-  for (std::size_t i = 0; i < contestants.size(); ++i) {
-    batch(i, 1);
-    const double estimate_us = batch(i, 2);
-    states[i].calls =
-        std::max<std::int64_t>(1, std::llround(std::ceil(options.batch_us / std::max(estimate_us, 1.0))));
-  }
+  std::deque<Turn> turns;
+  for (const Contestant& contestant : contestants) turns.emplace_back(contestant, options, stream);
+  std::vector<std::vector<double>> us(turns.size());
   for (int round = 0; round < options.rounds; ++round)
-    for (std::size_t turn = 0; turn < contestants.size(); ++turn) {
-      const std::size_t i = (turn + static_cast<std::size_t>(round)) % contestants.size();
-      states[i].rounds_us.push_back(batch(i, states[i].calls));
+    for (std::size_t turn = 0; turn < turns.size(); ++turn) {
+      const std::size_t i = (turn + static_cast<std::size_t>(round)) % turns.size();
+      us[i].push_back(turns[i].us_per_call());
     }
   std::vector<Timing> timings;
-  for (const State& state : states)
-    timings.push_back({median(state.rounds_us), relative_spread(state.rounds_us)});
+  for (const std::vector<double>& rounds : us) timings.push_back({median(rounds), relative_spread(rounds)});
   return timings;
 }
 

@@ -15,6 +15,10 @@ namespace dropless::benchmark {
 /// a contestant picks its operands by it, so that consecutive calls need not meet the same memory.
 using Call = std::function<void(std::int64_t index)>;
 
+/// Bytes that calls should touch before they meet the same memory again, for that to come from DRAM: three
+/// times the largest L2 cache at hand (60 MB on the H200).
+constexpr std::int64_t least_bytes_per_turn = 180'000'000;
+
 struct Contestant {
   std::string name;
   Call call;
@@ -23,6 +27,9 @@ struct Contestant {
 struct RotationOptions {
   int rounds = 7;
   double batch_us = 2000;  ///< a batch has as many calls as last at least this long
+  /// Replay each batch from a CUDA graph, so that the host's time of a call does not count. The calls of a
+  /// batch then have the same indices every time.
+  bool graph = false;
 };
 
 /// Device time of one call over the rounds.
@@ -30,9 +37,6 @@ struct Timing {
   double median_us = 0;
   double spread = 0;  ///< (slowest - fastest) / median of the rounds
 };
-
-/// Mean device time in us of `calls` back-to-back calls, numbered from `first_index`. Waits for the stream.
-double time_calls(const Call& call, std::int64_t first_index, std::int64_t calls, Stream stream);
 
 /// Times every contestant once a round, each round beginning with another one. Each is called a few times
 /// first, which also settles how many calls its batches have.

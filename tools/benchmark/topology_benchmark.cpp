@@ -6,7 +6,7 @@
 #include "device_memory.hpp"
 #include "device_stream.hpp"
 #include "dropless/permutation.hpp"
-#include "dropless/topology.hpp"
+#include "owned_topology.hpp"
 #include "timing.hpp"
 
 namespace dropless::benchmark {
@@ -14,8 +14,6 @@ namespace {
 
 /// So many builds a graph that its own launch does not show.
 constexpr int builds_in_graph = 20;
-/// Three times the largest L2 cache at hand (60 MB on the H200): what a turn through the operands touches.
-constexpr std::int64_t least_bytes_per_turn = 180'000'000;
 
 /// Each token names top_k different experts.
 std::vector<std::int32_t> router_ids(const TopologyPoint& point) {
@@ -36,31 +34,9 @@ std::vector<std::int32_t> router_ids(const TopologyPoint& point) {
   return ids;
 }
 
-/// A topology in memory of its own.
-class OwnedTopology {
- public:
-  explicit OwnedTopology(const TopologyPoint& point)
-      : bounds_{point.tokens, point.top_k, point.experts, {}},
-        ids_(sizeof(std::int32_t) * static_cast<std::size_t>(point.tokens * point.top_k)),
-        metadata_(topology_metadata_bytes(bounds_)),
-        workspace_(topology_workspace_bytes(bounds_)) {
-    const std::vector<std::int32_t> ids = router_ids(point);
-    DROPLESS_CUDA_CHECK(cudaMemcpy(ids_.data(), ids.data(), ids_.bytes(), cudaMemcpyHostToDevice));
-    DROPLESS_CUDA_CHECK(cudaDeviceSynchronize());  // the stream does not wait for the default stream
-  }
-  Topology build(Stream stream) const {
-    RouterIds ids;
-    ids.data = ids_.data();
-    return build_topology(ids, bounds_, metadata_.data(), metadata_.bytes(), workspace_.data(),
-                          workspace_.bytes(), stream);
-  }
-  std::size_t metadata_bytes() const { return metadata_.bytes(); }
-  std::size_t workspace_bytes() const { return workspace_.bytes(); }
-
- private:
-  TopologyBounds bounds_;
-  DeviceMemory ids_, metadata_, workspace_;
-};
+TopologyBounds bounds_of(const TopologyPoint& point) {
+  return {point.tokens, point.top_k, point.experts, {}};
+}
 
 /// `slots` matrices of `elements` bf16 elements, taken in turn; their bytes are a small positive number each.
 class MatrixRing {
@@ -81,7 +57,7 @@ class MatrixRing {
 }  // namespace
 
 TopologyResult measure_topology(const TopologyPoint& point, Stream stream) {
-  const OwnedTopology topology(point);
+  const OwnedTopology topology(bounds_of(point), router_ids(point));
   const CapturedGraph alone(stream, [&] { topology.build(stream); });
   const CapturedGraph many(stream, [&] {
     for (int i = 0; i < builds_in_graph; ++i) topology.build(stream);
@@ -102,7 +78,8 @@ TopologyResult measure_topology(const TopologyPoint& point, Stream stream) {
 }
 
 std::vector<PermutationResult> measure_permutation(const PermutationPoint& point, Stream stream) {
-  const OwnedTopology owned({point.tokens, point.top_k, point.experts, false});
+  const TopologyPoint routing{point.tokens, point.top_k, point.experts, false};
+  const OwnedTopology owned(bounds_of(routing), router_ids(routing));
   const RowOrder order = owned.build(stream).row_order();
   const std::int64_t assignments = point.tokens * point.top_k, columns = point.d_model;
   const std::int64_t token_bytes = 2 * point.tokens * columns, row_bytes = 2 * assignments * columns;

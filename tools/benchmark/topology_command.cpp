@@ -9,6 +9,7 @@
 #include "bandwidth.hpp"
 #include "commands.hpp"
 #include "device_stream.hpp"
+#include "json_file.hpp"
 #include "topology_benchmark.hpp"
 
 namespace {
@@ -78,10 +79,7 @@ void run_topology(const std::string& json_path) {
                  result.tbps(), result.tbps() / copy_tbps);
       json["permutation"].push_back(to_json(result, copy_tbps));
     }
-  if (json_path.empty()) return;
-  std::ofstream file(json_path);
-  file << json.dump(1) << "\n";
-  if (!file) throw FileError(json_path, "", "cannot be written");
+  if (!json_path.empty()) write_json(json_path, json);
 }
 
 }  // namespace

@@ -73,17 +73,20 @@ RouterIds from_c(const dropless_router_ids& ids) {
 }
 
 ExpertRows from_c(const dropless_expert_rows& rows) {
-  return {rows.experts,
-          rows.rows_bound,
-          rows.row_begin,
-          rows.row_count,
-          static_cast<const RowTile*>(rows.tiles),
-          rows.tile_count,
-          rows.tile_bound,
-          from_c(rows.tile_rule)};
+  ExpertRows result;
+  result.experts = rows.experts;
+  result.rows_bound = rows.rows_bound;
+  result.row_begin = rows.row_begin;
+  result.row_count = rows.row_count;
+  result.experts_by_rows = rows.experts_by_rows;
+  result.tiles = static_cast<const RowTile*>(rows.tiles);
+  result.tile_count = rows.tile_count;
+  result.tile_bound = rows.tile_bound;
+  result.tile_rule = from_c(rows.tile_rule);
+  return result;
 }
 dropless_expert_rows to_c(const ExpertRows& rows) {
-  return {rows.experts, rows.rows_bound, rows.row_begin,  rows.row_count,
+  return {rows.experts, rows.rows_bound, rows.row_begin,  rows.row_count,      rows.experts_by_rows,
           rows.tiles,   rows.tile_count, rows.tile_bound, to_c(rows.tile_rule)};
 }
 
