@@ -1,6 +1,14 @@
 // General block-sparse matrices on the GPU: any pattern of B x B blocks (B 16, 32, 64 or 128), with the three
-// verbs of stk, each dense operand transposed or not. For MoE layers prefer expert_products.hpp, which needs
-// no padding.
+// verbs of stk, every operand transposed or not. For MoE layers prefer expert_products.hpp, which needs no
+// padding.
+//
+// Promises of every call: work goes to the given stream only; no allocation, no host synchronisation,
+// capturable in a CUDA graph. Same input, same bits, and a row's bits do not depend on other block rows. Sums
+// run in float over k in ascending order, one accumulator an element. All operands of a call have one element
+// type; any leading dimension of at least the columns and any address aligned to an element will do
+// (multiples of 16 bytes are fastest). An output shares no memory with an input. What the host can see is
+// checked before anything is launched, and Error names the argument; indices in device memory are the
+// caller's promise.
 #pragma once
 #include <cstddef>
 #include <cstdint>
