@@ -140,9 +140,11 @@ std::string heat_map_chart(const json& layers) {
     svg += heat_line(*drawn[line], experts_per_cell, y, cell_width, cell_height);
   }
   const std::size_t step = std::max<std::size_t>(1, experts / 16);
-  for (std::size_t expert = 0; expert < experts; expert += step)
-    svg += text(60 + (static_cast<double>(expert / experts_per_cell) + 0.5) * cell_width, bottom + 16,
-                "middle", std::to_string(expert));
+  for (std::size_t expert = 0; expert < experts; expert += step) {
+    const std::size_t cell = expert / experts_per_cell;
+    svg += text(60 + (static_cast<double>(cell) + 0.5) * cell_width, bottom + 16, "middle",
+                std::to_string(expert));
+  }
   svg += text(528, bottom + 36, "middle", "expert (each line is a layer)") + "</svg>";
   if (experts_per_cell > 1)
     svg += fmt::format(
