@@ -14,7 +14,7 @@ template <class Output, class IsWritten>
 void check_output(const BlockSparseCase& one, const ReferenceOperand& a, const ReferenceOperand& b,
                   Output& out, IsWritten is_written) {
   const DeviceBuffer<double> sums(static_cast<std::size_t>(one.m * one.n)), magnitudes(sums.size());
-  reference_product(a, b, one.m, one.n, one.k, sums.data(), magnitudes.data());
+  dense_reference(a, b, one.m, one.n, one.k, sums.data(), magnitudes.data());
   out.download();
   const std::vector<double> expected = sums.download(), bounds = magnitudes.download();
   ProductAccuracy accuracy(one.type);

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "dense_reference.hpp"
 #include "device_buffer.hpp"
 #include "dropless/block_sparse.hpp"
 #include "dropless/block_sparse_reference.hpp"
-#include "reference_product.hpp"
 
 namespace dropless::test {
 

@@ -41,7 +41,7 @@ void check_window(ElementType type, const Output& out, const Window& window, Ref
   b.first_column = window.first_column;
   const DeviceBuffer<double> sums(static_cast<std::size_t>(window.rows * window.columns)),
       magnitudes(sums.size());
-  reference_product(a, b, window.rows, window.columns, k, sums.data(), magnitudes.data());
+  dense_reference(a, b, window.rows, window.columns, k, sums.data(), magnitudes.data());
   const std::vector<double> expected = sums.download(), bounds = magnitudes.download();
   ProductAccuracy accuracy(type);
   for (std::int64_t i = 0; i < window.rows; ++i)

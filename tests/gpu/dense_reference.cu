@@ -1,5 +1,5 @@
 // The reference product's kernel.
-#include "reference_product.hpp"
+#include "dense_reference.hpp"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -48,8 +48,8 @@ __global__ void multiply(ReferenceOperand a, ReferenceOperand b, std::int64_t m,
 
 }  // namespace
 
-void reference_product(const ReferenceOperand& a, const ReferenceOperand& b, std::int64_t m, std::int64_t n,
-                       std::int64_t k, double* sums, double* magnitudes) {
+void dense_reference(const ReferenceOperand& a, const ReferenceOperand& b, std::int64_t m, std::int64_t n,
+                     std::int64_t k, double* sums, double* magnitudes) {
   if (m == 0 || n == 0) return;
   constexpr int threads = 256;
   multiply<<<static_cast<unsigned>((m * n + threads - 1) / threads), threads>>>(a, b, m, n, k, sums,

@@ -1,5 +1,5 @@
 // The GPU's double-precision reference against the CPU's, dense and block-sparse operands, every transpose.
-#include "reference_product.hpp"
+#include "dense_reference.hpp"
 
 #include <cmath>
 
@@ -9,7 +9,7 @@
 using namespace dropless;
 using namespace dropless::test;
 
-TEST_CASE("the GPU reference product equals a loop on the CPU", "[reference_product][small]") {
+TEST_CASE("the GPU reference product equals a loop on the CPU", "[dense_reference][small]") {
   const std::int64_t m = 32, n = 21, k = 48;
   for (const ElementType type : {ElementType::bf16, ElementType::fp16, ElementType::fp32})
     for (const bool a_transposed : {false, true})
@@ -17,7 +17,7 @@ TEST_CASE("the GPU reference product equals a loop on the CPU", "[reference_prod
         DeviceBlockSparse a(type, 16, m, k, a_transposed, 0.5, Fill::random, 1);
         DeviceDense b(type, k, n, b_transposed, 3, Fill::random, 2);
         const DeviceBuffer<double> sums(static_cast<std::size_t>(m * n)), magnitudes(sums.size());
-        reference_product(a.reference(), b.reference(), m, n, k, sums.data(), magnitudes.data());
+        dense_reference(a.reference(), b.reference(), m, n, k, sums.data(), magnitudes.data());
         a.download();
         b.download();
         const std::vector<double> actual = sums.download(), actual_magnitudes = magnitudes.download();

@@ -1,5 +1,5 @@
 // A matrix product in double precision on the GPU, one thread an output element: slow, plain, and fast enough
-// to check products too large for the CPU. test_reference_product.cpp checks it against the CPU.
+// to check products too large for the CPU. test_dense_reference.cpp checks it against the CPU.
 #pragma once
 #include <cstdint>
 
@@ -26,7 +26,7 @@ struct ReferenceOperand {
 
 /// sums[i * n + j] = sum over k of a(i, k) b(k, j), and magnitudes the same of absolute values: device arrays
 /// [m, n]. Runs on the default stream; does not wait.
-void reference_product(const ReferenceOperand& a, const ReferenceOperand& b, std::int64_t m, std::int64_t n,
-                       std::int64_t k, double* sums, double* magnitudes);
+void dense_reference(const ReferenceOperand& a, const ReferenceOperand& b, std::int64_t m, std::int64_t n,
+                     std::int64_t k, double* sums, double* magnitudes);
 
 }  // namespace dropless::test
