@@ -118,4 +118,15 @@ inline const char* path_name(KernelPath path) {
 }
 inline constexpr KernelPath all_paths[] = {KernelPath::portable, KernelPath::sm90};
 
+/// Runs a case on every path that can take it.
+template <class Case>
+void require_right_on_all_paths(Case& product) {
+  for (const KernelPath path : all_paths) {
+    if (!product.can_run(path)) continue;
+    INFO("path " << path_name(path));
+    product.run(path);
+    product.require_right();
+  }
+}
+
 }  // namespace dropless::test

@@ -11,17 +11,6 @@ using namespace dropless::test;
 
 namespace {
 
-/// Runs a case on every path that can take it.
-template <class Case>
-void require_right_on_all_paths(Case& product) {
-  for (const KernelPath path : all_paths) {
-    if (!product.can_run(path)) continue;
-    INFO("path " << path_name(path));
-    product.run(path);
-    product.require_right();
-  }
-}
-
 void require_sdd_and_dsd(const ExpertRows& rows, ProductShape shape) {
   for (const DffDimension d_ff : {DffDimension::n, DffDimension::k}) {
     shape.d_ff = d_ff;
