@@ -56,7 +56,7 @@ Policy make_capacity(const PolicyText& text, const ModelShape&) {
             }};
   if (system == "megatron" || system == "megatron-pad")
     return {name, "Megatron-Core",
-            (system == "megatron" ? "the kept rows" : "E * capacity") +
+            (system == "megatron" ? "the kept rows (its default)" : "E * capacity") +
                 std::string(", capacity = ceil(F n / E)") + kept,
             [factor, padded = system == "megatron-pad"](const BatchRows& batch) {
               return capped_cost(batch, static_cast<std::int64_t>(std::ceil(mean_times(factor, batch))),

@@ -1,5 +1,7 @@
 // ScatterMoE's tiles lie over the sorted list of rows without regard to experts, and a tile is computed once
 // for every expert from its first row's to its last row's.
+#include <fmt/format.h>
+
 #include "policies/families.hpp"
 #include "policies/metadata.hpp"
 
@@ -34,16 +36,16 @@ std::int64_t flat_rows(const BatchRows& batch, std::int64_t tile_rows) {
 Policy make_flat(const PolicyText& text, const ModelShape&) {
   text.expect_words(1, 1);
   const std::int64_t tile_rows = text.size_from(text.word(0));
-  return {text.text(), "ScatterMoE 0.3",
-          "sum over " + std::to_string(tile_rows) + "-row tiles of the sorted rows of " +
-              std::to_string(tile_rows) +
-              " * (last expert - first expert + 1); in a partial final tile the last expert counts as E - 1; "
-              "metadata "
-              "16 n + 8 E",
-          [tile_rows](const BatchRows& batch) {
-            return keep_all(batch, flat_rows(batch, tile_rows),
-                            scattermoe_metadata_bytes(batch.rows(), batch.experts()));
-          }};
+  return {
+      text.text(), "ScatterMoE 0.3",
+      fmt::format(
+          "sum over {}-row tiles of the sorted rows of {} * (last expert - first expert + 1); in a partial "
+          "final tile the last expert counts as E - 1; metadata 16 n + 8 E",
+          tile_rows, tile_rows),
+      [tile_rows](const BatchRows& batch) {
+        return keep_all(batch, flat_rows(batch, tile_rows),
+                        scattermoe_metadata_bytes(batch.rows(), batch.experts()));
+      }};
 }
 
 }  // namespace dropless

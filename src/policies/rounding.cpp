@@ -1,6 +1,6 @@
 // Policies that round every expert's rows up to a multiple that does not depend on the batch: block-sparse
 // blocks, DeepGEMM, CUTLASS tiles, aligned scaled formats, and this library's own tiles.
-#include <algorithm>
+#include <fmt/format.h>
 
 #include "dropless/block_topology.hpp"
 #include "dropless/row_tiles.hpp"
@@ -10,9 +10,7 @@
 namespace dropless {
 namespace {
 
-std::string rounded(std::int64_t multiple) {
-  return "sum of round_up(rows, " + std::to_string(multiple) + ")";
-}
+std::string rounded(std::int64_t multiple) { return fmt::format("sum of round_up(rows, {})", multiple); }
 
 Policy rounding_policy(const PolicyText& text, std::string source, std::string formula,
                        std::int64_t multiple) {
@@ -27,20 +25,21 @@ Policy make_block(const PolicyText& text, const ModelShape& shape) {
   const std::int64_t block = text.size_from(text.word(0));
   if (block < 16 || block > 256 || (block & (block - 1)) != 0) text.refuse();
   const std::int64_t width = shape.d_ff % block == 0 ? shape.d_ff / block : 0;
-  return {text.text(), "MegaBlocks 0.10",
-          rounded(block) +
-              "; metadata 12 n + 16 E of routing and 10 nnz + 4 (R + C + 2) of topology, R = scheduled / " +
-              std::to_string(block) + ", C = E d_ff / " + std::to_string(block) + ", nnz = R d_ff / " +
-              std::to_string(block) + " (needs d_ff, a multiple of the block)",
-          [block, width](const BatchRows& batch) {
-            PolicyCost cost = keep_all(batch, batch.rounded_up(block));
-            const std::int64_t block_rows = cost.scheduled_rows / block;
-            if (width > 0)
-              cost.metadata_bytes =
-                  megablocks_routing_bytes(batch.rows(), batch.experts()) +
-                  megablocks_topology_bytes(block_rows * width, block_rows, batch.experts() * width);
-            return cost;
-          }};
+  return {
+      text.text(), "MegaBlocks 0.10",
+      fmt::format(
+          "{} ({}); metadata 12 n + 16 E of routing and 10 nnz + 4 (R + C + 2) of topology, R = scheduled "
+          "/ {}, C = E d_ff / {}, nnz = R d_ff / {} (needs d_ff, a multiple of the block)",
+          rounded(block), block == 128 ? "stk 0.7.1 too" : "its own block is 128", block, block, block),
+      [block, width](const BatchRows& batch) {
+        PolicyCost cost = keep_all(batch, batch.rounded_up(block));
+        const std::int64_t block_rows = cost.scheduled_rows / block;
+        if (width > 0)
+          cost.metadata_bytes =
+              megablocks_routing_bytes(batch.rows(), batch.experts()) +
+              megablocks_topology_bytes(block_rows * width, block_rows, batch.experts() * width);
+        return cost;
+      }};
 }
 
 Policy make_deepgemm(const PolicyText& text, const ModelShape&) {
@@ -64,13 +63,15 @@ Policy make_tile(const PolicyText& text, const ModelShape&) {
                      cluster = text.size_from(word.substr(cross + 1));
   if (rows * cluster > 1 << 20) text.refuse();
   // M * round_up(ceil(c / M), C) is c rounded up to M * C.
-  return {text.text(), "CUTLASS 4.7",
-          "grouped product: sum of " + std::to_string(rows) + " * round_up(ceil(rows / " +
-              std::to_string(rows) + "), " + std::to_string(cluster) +
-              "); metadata 4 (E + 1) of offsets, the sort's order not counted",
-          [multiple = rows * cluster](const BatchRows& batch) {
-            return keep_all(batch, batch.rounded_up(multiple), grouped_offsets_bytes(batch.experts()));
-          }};
+  return {
+      text.text(), "CUTLASS 4.7",
+      fmt::format(
+          "grouped product: sum of {} * round_up(ceil(rows / {}), {}); metadata 4 (E + 1) of offsets, the "
+          "sort's order not counted",
+          rows, rows, cluster),
+      [multiple = rows * cluster](const BatchRows& batch) {
+        return keep_all(batch, batch.rounded_up(multiple), grouped_offsets_bytes(batch.experts()));
+      }};
 }
 
 Policy make_align(const PolicyText& text, const ModelShape&) {
@@ -102,16 +103,17 @@ Policy make_dropless(const PolicyText& text, const ModelShape&) {
   if (text.size() == 2 && !(is_path(text.word(0)) && is_product(text.word(1)))) text.refuse();
   // Every path and product cuts rows by the same rule today.
   constexpr RowTileRule rule{};
-  return {text.text(), "this version",
-          rounded(rule.granule) + ": tiles of at most " + std::to_string(rule.tile_rows) +
-              " rows (row_tiles.hpp) in steps of " + std::to_string(rule.granule) +
-              ", the same for every path and product",
-          [](const BatchRows& batch) {
-            std::int64_t scheduled = 0;
-            for (const std::int64_t rows : batch.rows_per_expert())
-              scheduled += scheduled_rows(rows, RowTileRule{});
-            return keep_all(batch, scheduled);
-          }};
+  return {
+      text.text(), "this version",
+      fmt::format(
+          "{}: tiles of at most {} rows in steps of {} (row_tiles.hpp), the same for every path and product",
+          rounded(rule.granule), rule.tile_rows, rule.granule),
+      [](const BatchRows& batch) {
+        std::int64_t scheduled = 0;
+        for (const std::int64_t rows : batch.rows_per_expert())
+          scheduled += scheduled_rows(rows, RowTileRule{});
+        return keep_all(batch, scheduled);
+      }};
 }
 
 }  // namespace dropless

@@ -85,19 +85,19 @@ Policy make_sonic(const PolicyText& text, const ModelShape&) {
   if (text.size() == 1 && text.word(0) != "nr") text.refuse();
   const bool token_rounding = text.size() == 1;
   const std::string metadata = "; metadata 12 n + 4 T + 8 (E + 1) (needs tokens)";
-  return {
-      text.text(), "SonicMoE 2025-12",
-      (token_rounding
-           ? "r = 128 round_half_even(rows / 128); kept sum of min(rows, r), added sum of max(0, r - rows), "
-             "scheduled sum of round_up(r, 256)"
-           : "sum of round_up(rows, 256): tile times cluster (its own report says 128)") +
-          metadata,
-      [token_rounding](const BatchRows& batch) {
-        PolicyCost cost = token_rounding ? token_rounded_cost(batch) : keep_all(batch, batch.rounded_up(256));
-        if (batch.tokens() > 0)
-          cost.metadata_bytes = sonic_metadata_bytes(batch.rows(), batch.tokens(), batch.experts());
-        return cost;
-      }};
+  return {text.text(), "SonicMoE 2025-12",
+          (token_rounding ? "token rounding: r = 128 round_half_even(rows / 128); kept sum of min(rows, r), "
+                            "added sum of max(0, r - rows), "
+                            "scheduled sum of round_up(r, 256)"
+                          : "sum of round_up(rows, 256): tile times cluster (its own report says 128)") +
+              metadata,
+          [token_rounding](const BatchRows& batch) {
+            PolicyCost cost =
+                token_rounding ? token_rounded_cost(batch) : keep_all(batch, batch.rounded_up(256));
+            if (batch.tokens() > 0)
+              cost.metadata_bytes = sonic_metadata_bytes(batch.rows(), batch.tokens(), batch.experts());
+            return cost;
+          }};
 }
 
 }  // namespace dropless

@@ -15,6 +15,7 @@ class TextReport {
  public:
   explicit TextReport(const Report& report) : report_(report) {
     for (const Policy& policy : report.policies) name_width_ = std::max(name_width_, policy.name.size());
+    if (report.totals_without_warmup) name_width_ = std::max(name_width_, std::size_t{28});
   }
 
   std::string str() {
@@ -44,38 +45,48 @@ class TextReport {
   void heading() {
     const TraceInfo& trace = report_.trace;
     paragraph(fmt::format("{} ({})", trace.path, trace.format));
-    std::string shape = fmt::format("{} layers, {} experts", trace.layers.size(), trace.experts);
+    const auto layers = static_cast<std::int64_t>(trace.layers.size());
+    std::string shape = counted(layers, "layer") + ", " + counted(trace.experts, "expert");
     if (trace.top_k > 0) shape += fmt::format(", top-{}", trace.top_k);
-    shape += fmt::format("; {} batches", grouped(report_.trace_batches));
-    if (report_.trace_tokens > 0) shape += fmt::format(", {} tokens", grouped(report_.trace_tokens));
-    paragraph(shape +
-              fmt::format(", {} assignments (summed over layers)", grouped(report_.trace_assignments)));
-    for (const std::string& assumption : trace.assumptions) paragraph("assumed: " + assumption);
+    shape += "; " + counted(report_.trace_batches, "batch");
+    if (report_.trace_tokens > 0) shape += ", " + counted(report_.trace_tokens, "token");
+    shape += ", " + counted(report_.trace_assignments, "assignment");
+    paragraph(shape + (layers > 1 ? " (summed over layers)" : ""));
+    for (const std::string& assumption : trace.assumptions) paragraph("note: " + assumption);
     for (const std::string& warning : report_.warnings) paragraph("warning: " + warning);
   }
 
+  /// The answer before the tables: what blocks cost, and how uneven the experts are.
   void summary(const RoutingFigures& figures) {
     if (figures.batches_with_rows == 0) return;
     print("\n");
-    if (padding_is_meaningful()) {
-      std::string blocks;
-      for (const BlockPadding& block : figures.padding_by_block)
-        if (block.block == 16 || block.block == 64 || block.block == 128)
-          blocks += fmt::format(
-              "{}{:.2f} in {}-row blocks ({} %)", blocks.empty() ? "" : ", ",
-              static_cast<double>(block.scheduled_rows) / static_cast<double>(figures.useful_rows),
-              block.block, percent(block.padding_fraction));
-      paragraph("Rows scheduled for each useful row (and share that is padding): " + blocks + ".");
+    const char* when = report_.totals_without_warmup ? " without the warm-up" : "";
+    const auto per_batch = [&](std::int64_t sum) {
+      return static_cast<double>(sum) / static_cast<double>(figures.batches_with_rows);
+    };
+    if (!padding_is_meaningful()) {
+      paragraph(fmt::format(
+          "Over the run the fullest expert of a layer has {:.2f} times the mean rows ({:.2f} in the "
+          "worst layer); {} (layer, expert) pairs have no row.",
+          figures.max_over_mean, figures.max_over_mean_max, figures.empty_experts));
+      return;
     }
-    const double pairs = static_cast<double>(figures.active_experts + figures.empty_experts);
-    paragraph(fmt::format(
-        "A batch has {:.0f} rows and {:.1f} of {} experts active on average; its fullest expert has {:.2f} "
-        "times the "
-        "mean rows ({:.2f} at worst); {} % of (batch, expert) pairs are empty.",
-        static_cast<double>(figures.useful_rows) / static_cast<double>(figures.batches_with_rows),
-        static_cast<double>(figures.active_experts) / static_cast<double>(figures.batches_with_rows),
-        report_.trace.experts, figures.max_over_mean, figures.max_over_mean_max,
-        percent(static_cast<double>(figures.empty_experts) / std::max(1.0, pairs))));
+    std::string blocks;
+    for (const BlockPadding& block : figures.padding_by_block)
+      if (block.block == 16 || block.block == 64 || block.block == 128)
+        blocks +=
+            fmt::format("{}{:.2f} in {}-row blocks ({} %)", blocks.empty() ? "" : ", ",
+                        static_cast<double>(block.scheduled_rows) / static_cast<double>(figures.useful_rows),
+                        block.block, percent(block.padding_fraction));
+    paragraph(fmt::format("Rows scheduled for each useful row{} (and the share that is padding): {}.", when,
+                          blocks));
+    paragraph(
+        fmt::format("A batch has {:.0f} rows and {:.1f} of {} experts active on average; its fullest expert "
+                    "has {:.2f} times the "
+                    "mean rows ({:.2f} at worst); {} % of (batch, expert) pairs are empty.",
+                    per_batch(figures.useful_rows), per_batch(figures.active_experts), report_.trace.experts,
+                    figures.max_over_mean, figures.max_over_mean_max,
+                    percent(per_batch(figures.empty_experts) / static_cast<double>(report_.trace.experts))));
   }
 
   void policy_table(const char* title, const RoutingFigures& figures) {

@@ -31,6 +31,11 @@ std::string grouped(std::int64_t count) {
   return out;
 }
 
+std::string counted(std::int64_t count, const std::string& thing) {
+  const char* plural = count == 1 ? "" : thing.back() == 'h' ? "es" : "s";
+  return grouped(count) + ' ' + thing + plural;
+}
+
 std::string percent(double fraction) { return fmt::format("{:.1f}", 100 * fraction); }
 
 std::string byte_count(double bytes) { return scaled(bytes, "B"); }

@@ -74,6 +74,61 @@ TEST_CASE("report output: null stands for what does not apply") {
   CHECK(document["totals"]["ranks"].is_null());
 }
 
+TEST_CASE("report output: the text of a small case") {
+  MemoryTrace trace(4, 1, {{0, {3, 0, 130, 128}}, {2, {0, 0, 16, 112}}});
+  trace.info().assumptions = {"Each sequence was taken as one batch."};
+  ReportOptions options;
+  options.policies = {"block:128", "vllm:64", "capacity:1:megatron"};
+  CHECK(report_text(make_report(trace, options)) == R"(memory.npy (npy)
+2 layers, 4 experts, top-1; 2 batches, 389 tokens, 389 assignments (summed over layers)
+note: Each sequence was taken as one batch.
+
+Rows scheduled for each useful row (and the share that is padding): 1.07 in 16-row blocks (6.5 %),
+  1.48 in 64-row blocks (32.5 %), 1.97 in 128-row blocks (49.3 %).
+A batch has 194 rows and 2.5 of 4 experts active on average; its fullest expert has 2.75 times the
+  mean rows (3.50 at worst); 37.5 % of (batch, expert) pairs are empty.
+
+All layers              scheduled padding  padding % of batches   dropped
+policy                       rows       %   p50   p95   p99   max       %  source
+block:128                     768    49.3  49.5  50.0  50.0  50.0     0.0  MegaBlocks 0.10
+vllm:64                       576    32.5  32.7  33.3  33.3  33.3     0.0  vLLM 2025-08
+capacity:1:megatron           183     0.0   0.0   0.0   0.0   0.0    53.0  Megatron-Core
+vllm:64 launches 960 rows
+
+By layer            useful  active  empty never    max / mean              padding % at block
+layer                 rows / batch      %  used   mean  worst    CV  Gini    16    64   128   256
+0                      261     3.0   25.0     1   1.99   1.99  0.98  0.49   9.4  32.0  49.0  66.0
+2                      128     2.0   50.0     2   3.50   3.50  1.46  0.69   0.0  33.3  50.0  75.0
+
+Distribution over batches of all layers
+rows per expert  mean 48.6, min 0, p10 0, p25 0, p50 3, p75 112, p90 130, p99 130, max 130
+rows per batch   mean 194.5, min 128, p10 128, p25 128, p50 128, p75 261, p90 261, p99 261, max 261
+
+Cost of a batch (mean)      metadata
+block:128                    unknown
+vllm:64                       2.0 kB
+capacity:1:megatron          unknown
+
+Record
+local_experts  all 4 (--ranks N shows contiguous expert parallelism)
+widths         not given (--model, or --mlp --d-model --d-ff --dtype): no FLOPs, no bytes
+dtype          not given
+precision_path not given
+percentiles    exact
+not included   time; router, permutation and combine; communication between ranks; shared experts
+               and dense layers; columns that a kernel pads; backward pass
+block:128      MegaBlocks 0.10: sum of round_up(rows, 128) (stk 0.7.1 too); metadata 12 n + 16 E of
+               routing and 10 nnz + 4 (R + C + 2) of topology, R = scheduled / 128, C = E d_ff /
+               128, nnz = R d_ff / 128 (needs d_ff, a multiple of the block)
+vllm:64        vLLM 2025-08: B = 64; sum of round_up(rows, B); launched round_up(n + E (B - 1), B),
+               or round_up(min(n B, n + E (B - 1)), B) when n < E; metadata 4 P + 4 P / B + 4 + 4 (E
+               + 1), P = round_up(n + E (B - 1), B)
+capacity:1:megatron Megatron-Core: the kept rows (its default), capacity = ceil(F n / E); kept sum
+               of min(rows, capacity)
+Definitions: dropless report --explain metrics
+)");
+}
+
 TEST_CASE("report output: no line of the text is wider than 100 columns") {
   MemoryTrace trace(4, 0, {{10, {9'000'000'000, 1, 130, 128'000'000}}, {1'000'000, {5, 6, 7, 8}}});
   trace.info().path = "a/long/path/with spaces/" + std::string(60, 'x') + " y.npy";
