@@ -75,7 +75,7 @@ std::string bar_chart(const std::vector<Bar>& bars, const std::string& x_label, 
   const Plot plot;
   std::string svg = open_svg(Plot::width, Plot::height, label);
   for (const double share : {0.0, 0.5, 1.0})
-    svg += plot.gridline(share, html_short_count(json(share * most)));
+    if (std::fmod(share * most, 1) == 0) svg += plot.gridline(share, html_short_count(json(share * most)));
   const double step = 1 / static_cast<double>(bars.size());
   const std::size_t every = (bars.size() + 4) / 5;
   for (std::size_t i = 0; i < bars.size(); ++i) {
@@ -136,7 +136,8 @@ std::string heat_map_chart(const json& layers) {
                            drawn.size(), experts));
   for (std::size_t line = 0; line < drawn.size(); ++line) {
     const double y = 8 + cell_height * static_cast<double>(line);
-    svg += text(52, y + cell_height / 2 + 4, "end", html_count(member(*drawn[line], "layer")));
+    if (cell_height >= 16 || line % 5 == 0)
+      svg += text(52, y + cell_height / 2 + 4, "end", html_count(member(*drawn[line], "layer")));
     svg += heat_line(*drawn[line], experts_per_cell, y, cell_width, cell_height);
   }
   const std::size_t step = std::max<std::size_t>(1, experts / 16);

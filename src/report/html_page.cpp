@@ -74,10 +74,12 @@ std::string html_page(const json& report) {
   const json& layers = member(report, "layers");
   const json& batches = member(report, "batches");
   const std::string path = html_words(trace, "path");
+  const bool cumulative = member(trace, "cumulative") == true;
   const std::string padding_note =
-      member(trace, "cumulative") == true
-          ? "These counts were gathered over a whole run, so their padding says nothing about batches."
-          : "Padding is the share of the scheduled rows that holds no assignment, a ratio of sums.";
+      cumulative ? "These counts were gathered over a whole run, so their padding says nothing about batches."
+                 : "Padding is the share of the scheduled rows that holds no assignment, a ratio of sums; "
+                   "p50 to max "
+                   "are over batches.";
   std::string page = "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n";
   page += "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n";
   page +=
@@ -88,24 +90,26 @@ std::string html_page(const json& report) {
       "<main>\n",
       path, html_words(trace, "format"), facts(report));
   page += warnings(trace);
-  page += section("Layout policies",
-                  "Rows for which each system spends matrix arithmetic. " + padding_note +
-                      " p50 to max are over batches.",
-                  policy_table(member(totals, "policies")));
+  page += section("Layout policies", "Rows for which each system spends matrix arithmetic. " + padding_note,
+                  policy_table(member(totals, "policies"), !cumulative));
   page += section("Layout policies without the warm-up", "The same with the identical first rows left out.",
-                  policy_table(member(member(totals, "without_warmup"), "policies")));
+                  policy_table(member(member(totals, "without_warmup"), "policies"), !cumulative));
   page += section(
       "Rows per expert",
       "Each expert's rows over the whole trace as a multiple of the mean of its layer: 1 is balanced.",
       heat_map_chart(layers));
-  page += side_by_side({section("Padding by block size",
-                                "Each expert's rows of a batch are rounded up to the block. " + padding_note,
-                                padding_chart(member(totals, "padding_by_block"), layers)),
-                        section("Padding of the batches",
-                                "How many batches waste which share of their rows at a block of 128.",
-                                padding_histogram_chart(member(batches, "padding_histogram"))),
-                        section("Rows of the batches", "How many batches hold how many useful rows.",
-                                rows_histogram_chart(member(batches, "rows_histogram")))});
+  std::string padding_by_block, padding_of_batches;
+  if (!cumulative) {
+    padding_by_block = padding_chart(member(totals, "padding_by_block"), layers);
+    padding_of_batches = padding_histogram_chart(member(batches, "padding_histogram"));
+  }
+  page += side_by_side(
+      {section("Padding by block size",
+               "Padding where each expert's rows of a batch are rounded up to the block.", padding_by_block),
+       section("Padding of the batches",
+               "How many batches waste which share of their rows at a block of 128.", padding_of_batches),
+       section("Rows of the batches", "How many batches hold how many useful rows.",
+               rows_histogram_chart(member(batches, "rows_histogram")))});
   page += section("Layers", "Imbalance of each layer; the definitions stand below.", layer_table(layers));
   page +=
       side_by_side({record("Model", member(report, "model")), record("Hardware", member(report, "hardware")),

@@ -14,6 +14,7 @@ namespace {
 using json = nlohmann::ordered_json;
 
 bool is_known(const json& row, const char* key) { return !member(row, key).is_null(); }
+bool never(const json&, const char*) { return false; }
 bool is_above_zero(const json& row, const char* key) {
   return member(row, key).is_number() && member(row, key) > 0;
 }
@@ -33,6 +34,8 @@ std::string percent_and_meter(const json& fraction) {
   return fmt::format("<span class=\"meter\" aria-hidden=\"true\"><i style=\"width:{:.1f}%\"></i></span>{}",
                      100 * fraction.get<double>(), html_percent(fraction));
 }
+
+std::string not_meaningful(const json&) { return "not meaningful"; }
 
 /// `row_heading` writes the first cell of a row.
 std::string table(const json& rows, const char* first_heading, std::string (*row_heading)(const json&),
@@ -56,19 +59,21 @@ std::string table(const json& rows, const char* first_heading, std::string (*row
 
 }  // namespace
 
-std::string policy_table(const json& policies) {
+std::string policy_table(const json& policies, bool padding_is_meaningful) {
   const auto heading = [](const json& policy) {
     return "<code>" + html_words(policy, "policy") + "</code><small>" + html_words(policy, "source") +
            "</small>";
   };
+  const auto padding = padding_is_meaningful ? percent_and_meter : not_meaningful;
+  const auto percentile = padding_is_meaningful ? is_known : never;
   return table(policies, "policy", heading,
                {{"scheduled_rows", "scheduled<br>rows", html_count},
                 {"launched_rows", "launched<br>rows", html_count, differs_from_scheduled},
-                {"padding_fraction", "padding", percent_and_meter},
-                {"padding_p50", "p50", html_percent},
-                {"padding_p95", "p95", html_percent},
-                {"padding_p99", "p99", html_percent},
-                {"padding_max", "max", html_percent},
+                {"padding_fraction", "padding", padding},
+                {"padding_p50", "p50", html_percent, percentile},
+                {"padding_p95", "p95", html_percent, percentile},
+                {"padding_p99", "p99", html_percent, percentile},
+                {"padding_max", "max", html_percent, percentile},
                 {"dropped_rows", "dropped<br>rows", html_count, is_above_zero},
                 {"added_rows", "added<br>rows", html_count, is_above_zero},
                 {"metadata_bytes", "metadata", html_bytes},

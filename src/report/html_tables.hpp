@@ -6,8 +6,9 @@
 
 namespace dropless {
 
-/// A line a policy: scheduled rows, padding, what is dropped, added, held and computed.
-std::string policy_table(const nlohmann::ordered_json& policies);
+/// A line a policy: scheduled rows, padding, what is dropped, added, held and computed. Padding that means
+/// nothing (counts gathered over a whole run) is said to, instead of its number.
+std::string policy_table(const nlohmann::ordered_json& policies, bool padding_is_meaningful);
 
 /// A line a layer: its imbalance.
 std::string layer_table(const nlohmann::ordered_json& layers);
