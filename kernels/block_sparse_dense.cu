@@ -33,8 +33,9 @@ template <class Element>
 __global__ void __launch_bounds__(threads)
     scatter_blocks(const Element* __restrict__ values, int block, std::int64_t block_columns,
                    const std::int32_t* __restrict__ offsets, const std::int32_t* __restrict__ column_indices,
-                   StridedMatrix<Element> dense) {
+                   const BlockCounts* __restrict__ counts, StridedMatrix<Element> dense) {
   const std::int64_t row = blockIdx.x / block_columns, column = blockIdx.x % block_columns;
+  if (counts != nullptr && row >= counts->block_rows) return;
   // The first block of the row that is not left of this column.
   std::int32_t first = offsets[row], end = offsets[row + 1];
   const std::int32_t row_end = end;
@@ -56,8 +57,10 @@ __global__ void __launch_bounds__(threads)
 template <class Element>
 __global__ void __launch_bounds__(threads)
     gather_blocks(StridedMatrix<const Element> dense, int block, const std::int32_t* __restrict__ row_indices,
-                  const std::int32_t* __restrict__ column_indices, Element* __restrict__ values) {
+                  const std::int32_t* __restrict__ column_indices, const BlockCounts* __restrict__ counts,
+                  Element* __restrict__ values) {
   const std::int64_t q = blockIdx.x;
+  if (counts != nullptr && q >= counts->nonzero_blocks) return;
   Element* target = values + q * block * block;
   for_each_element(block, dense, row_indices[q], column_indices[q],
                    [&](int in_block, std::int64_t in_dense) { target[in_block] = dense.data[in_dense]; });
@@ -78,7 +81,7 @@ void scatter(const BlockSparseMatrix& matrix, const DenseMatrix& out, Stream str
   launch("scatter_blocks", scatter_blocks<Element>,
          dim3(static_cast<unsigned>(checked_int32(positions, "blocks of the dense matrix"))), dim3(threads),
          0, stream, LaunchOrder::after_previous, static_cast<const Element*>(matrix.values),
-         static_cast<int>(matrix.block), columns, matrix.offsets, matrix.column_indices,
+         static_cast<int>(matrix.block), columns, matrix.offsets, matrix.column_indices, matrix.counts,
          strided<Element, Element>(out, matrix.transposed));
 }
 
@@ -88,7 +91,7 @@ void gather(const DenseMatrix& matrix, const BlockSparseMatrix& out, Stream stre
   launch("gather_blocks", gather_blocks<Element>, dim3(static_cast<unsigned>(out.nonzero_blocks)),
          dim3(threads), 0, stream, LaunchOrder::after_previous,
          strided<Element, const Element>(matrix, out.transposed), static_cast<int>(out.block),
-         out.row_indices, out.column_indices, static_cast<Element*>(out.values));
+         out.row_indices, out.column_indices, out.counts, static_cast<Element*>(out.values));
 }
 
 }  // namespace

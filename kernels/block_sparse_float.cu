@@ -13,6 +13,7 @@ __global__ void __launch_bounds__(threads) float_blocks(const __grid_constant__ 
   constexpr int extent = side * PerThread;
   __shared__ float left[depth][extent + 1], right[depth][extent + 1];
   const int thread = static_cast<int>(threadIdx.x), thread_row = thread / side, thread_column = thread % side;
+  if (!block_tile_exists(product, blockIdx.x, extent, extent)) return;
   const BlockTile tile = block_tile(product, blockIdx.x, extent, extent, depth);
 
   // One step of an operand, transposed on the way where k is contiguous; what lies outside reads as zero.

@@ -49,6 +49,7 @@ struct BlockProduct {
   const std::int32_t* offsets = nullptr;         ///< DSD: first entry of each block row
   const std::int32_t* entry_columns = nullptr;   ///< DSD: block column of each entry
   const std::int32_t* entry_blocks = nullptr;    ///< DSD: block of each entry; null: the entry itself
+  const BlockCounts* counts = nullptr;           ///< where the output's blocks or rows are bounds
 };
 
 /// The tile that one thread block computes: `columns` of its columns exist, all of its rows do.
@@ -73,6 +74,16 @@ DROPLESS_HOST_DEVICE constexpr std::int64_t block_tile_count(const BlockProduct&
   if (product.sparse_output)
     return product.nonzero_blocks * (product.block / tile_rows) * (product.block / tile_columns);
   return product.rows / tile_rows * ceil_div(product.columns, tile_columns);
+}
+
+/// Whether the output has tile `index`; a grid over bounds also meets tiles that it has not.
+DROPLESS_HOST_DEVICE inline bool block_tile_exists(const BlockProduct& product, std::int64_t index,
+                                                   int tile_rows, int tile_columns) {
+  if (product.counts == nullptr) return true;
+  const std::int64_t block = product.block;
+  if (product.sparse_output)
+    return index / (block / tile_rows * (block / tile_columns)) < product.counts->nonzero_blocks;
+  return index / ceil_div(product.columns, tile_columns) * tile_rows / block < product.counts->block_rows;
 }
 
 DROPLESS_HOST_DEVICE inline BlockTile block_tile(const BlockProduct& product, std::int64_t index,
@@ -141,6 +152,7 @@ inline BlockProduct plan_sdd(const DenseMatrix& a, const DenseMatrix& b, const B
   product.nonzero_blocks = out.nonzero_blocks;
   product.row_indices = out.row_indices;
   product.column_indices = out.column_indices;
+  product.counts = out.counts;
   return product;
 }
 
@@ -159,6 +171,7 @@ inline BlockProduct plan_dsd(const BlockSparseMatrix& a, const DenseMatrix& b, c
   product.offsets = a.transposed ? a.offsets_transposed : a.offsets;
   product.entry_columns = a.transposed ? a.column_indices_transposed : a.column_indices;
   product.entry_blocks = a.transposed ? a.block_offsets_transposed : nullptr;
+  product.counts = a.transposed ? nullptr : a.counts;  // every block column exists
   return product;
 }
 

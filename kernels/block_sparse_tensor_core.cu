@@ -32,6 +32,7 @@ __global__ void __launch_bounds__(Shape::threads)
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
   const int warp_row = warp / Shape::warps_across * Shape::warp_rows;
   const int warp_column = warp % Shape::warps_across * Shape::warp_columns;
+  if (!block_tile_exists(product, blockIdx.x, Shape::rows, Shape::columns)) return;
   const BlockTile tile = block_tile(product, blockIdx.x, Shape::rows, Shape::columns, Shape::depth);
 
   const auto load = [&](std::int32_t step) {

@@ -95,6 +95,8 @@ BlockSparseMatrix with_transposed_view(const BlockSparseMatrix& matrix, void* me
       transposed_view_bytes(matrix.rows, matrix.columns, matrix.block, matrix.nonzero_blocks);
   const std::size_t needed_workspace =
       transposed_view_workspace_bytes(matrix.rows, matrix.columns, matrix.block, matrix.nonzero_blocks);
+  if (matrix.counts != nullptr)
+    throw Error("matrix.counts", "given", "null: a sort needs a number of blocks that the host knows");
   check_pointer(matrix.row_indices, matrix.nonzero_blocks > 0, "matrix.row_indices");
   check_pointer(matrix.column_indices, matrix.nonzero_blocks > 0, "matrix.column_indices");
   DeviceMemoryLayout view_layout(memory, memory_bytes, view_bytes, "memory");

@@ -205,6 +205,24 @@ DeviceBlockTopology build_block_topology(const Topology& packed, std::int64_t bl
   return topology;
 }
 
+BlockSparseMatrix DeviceBlockTopology::matrix(ElementType type, void* values) const {
+  BlockSparseMatrix result;
+  result.type = type;
+  result.block = block;
+  result.rows = block_rows_bound * block;
+  result.columns = block_columns * block;
+  result.nonzero_blocks = nonzero_blocks_bound;
+  result.offsets = offsets;
+  result.row_indices = row_indices;
+  result.column_indices = column_indices;
+  result.offsets_transposed = offsets_transposed;
+  result.column_indices_transposed = column_indices_transposed;
+  result.block_offsets_transposed = block_offsets_transposed;
+  result.values = values;
+  result.counts = counts;
+  return result;
+}
+
 void clear_padding_rows(const DeviceBlockTopology& topology, const MutableRowsView& rows,
                         std::int64_t columns, Stream stream) {
   if (topology.row_offsets == nullptr) throw Error("topology", "empty", "a built blocked topology");

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "dropless/block_counts.hpp"
 #include "dropless/element_type.hpp"
 #include "dropless/stream.hpp"
 
@@ -36,6 +37,9 @@ struct BlockSparseMatrix {
   const std::int32_t* block_offsets_transposed = nullptr;   ///< [nonzero_blocks]
   void* values = nullptr;                                   ///< [nonzero_blocks, block, block]
   bool transposed = false;  ///< read as its transpose: values and arrays stay where they are
+  /// Null: rows and nonzero_blocks are exact. Else (device) they are bounds; blocks and block rows past the
+  /// counts do not exist: nothing of them is read, and no call writes them.
+  const BlockCounts* counts = nullptr;
 };
 
 /// A dense matrix [rows, columns] in device memory, row-major with a leading dimension; `transposed` reads it
@@ -66,7 +70,7 @@ void to_dense(const BlockSparseMatrix& matrix, const DenseMatrix& out, Stream st
 void from_dense(const DenseMatrix& matrix, const BlockSparseMatrix& out, Stream stream);
 
 /// Bytes of device memory for the transposed view of a pattern, and its construction from offsets,
-/// row_indices and column_indices for any pattern.
+/// row_indices and column_indices for any pattern whose counts the host knows.
 std::size_t transposed_view_bytes(std::int64_t rows, std::int64_t columns, std::int64_t block,
                                   std::int64_t nonzero_blocks);
 std::size_t transposed_view_workspace_bytes(std::int64_t rows, std::int64_t columns, std::int64_t block,

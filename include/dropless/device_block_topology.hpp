@@ -5,18 +5,13 @@
 #include <cstdint>
 
 #include "dropless/array_view.hpp"
+#include "dropless/block_sparse.hpp"
 #include "dropless/row_order.hpp"
 #include "dropless/rows_view.hpp"
 #include "dropless/stream.hpp"
 #include "dropless/topology.hpp"
 
 namespace dropless {
-
-/// What a batch turned out to need, in device memory.
-struct BlockCounts {
-  std::int32_t block_rows = 0;  ///< scheduled rows / block
-  std::int32_t nonzero_blocks = 0;
-};
 
 /// Device pointers into the caller's memory. The host knows bounds only; how many entries of an array are
 /// valid stands in `counts`. Entries past them are not written.
@@ -42,6 +37,11 @@ struct DeviceBlockTopology {
 
   /// The way of each assignment to its row of the blocked layout.
   RowOrder row_order() const { return {tokens, top_k, assignment_to_row}; }
+
+  /// The matrix [block_rows_bound * block, block_columns * block] over this structure, for the block-sparse
+  /// products. `values`: device [nonzero_blocks_bound, block, block]. Its counts stay on the device, so one
+  /// captured graph serves every routing.
+  BlockSparseMatrix matrix(ElementType type, void* values) const;
 };
 
 /// Device bytes of everything a blocked topology keeps. `d_ff` (host) holds one width for all experts or one

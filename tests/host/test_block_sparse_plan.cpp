@@ -26,6 +26,7 @@ void walk(const BlockProduct& product, Tile shape, std::vector<int>& covered) {
   const auto* right = static_cast<const float*>(product.right.data);
   auto* out = static_cast<float*>(product.out.data);
   for (std::int64_t index = 0; index < block_tile_count(product, shape.rows, shape.columns); ++index) {
+    if (!block_tile_exists(product, index, shape.rows, shape.columns)) continue;
     const BlockTile tile = block_tile(product, index, shape.rows, shape.columns, shape.depth);
     for (std::int64_t i = 0; i < shape.rows; ++i)
       for (std::int64_t j = 0; j < tile.columns; ++j) {
@@ -124,4 +125,20 @@ TEST_CASE("block-sparse tiles and steps give the reference product and cover it 
         check_walk(verb, 64, transposes, Tile{64, 64, 16}, sparsity);
         if (transposes % 3 == 0) check_walk(verb, 128, transposes, Tile{64, 64, 16}, sparsity);
       }
+}
+
+TEST_CASE("tiles past the counts do not exist", "[block_sparse]") {
+  const BlockCounts counts{3, 7};
+  BlockProduct product;
+  product.block = 64;
+  product.counts = &counts;
+  product.sparse_output = true;
+  product.nonzero_blocks = 20;
+  for (std::int64_t tile = 0; tile < block_tile_count(product, 32, 16); ++tile)
+    REQUIRE(block_tile_exists(product, tile, 32, 16) == (tile < 7 * 2 * 4));
+  product.sparse_output = false;
+  product.rows = 5 * 64;
+  product.columns = 100;
+  for (std::int64_t tile = 0; tile < block_tile_count(product, 32, 16); ++tile)
+    REQUIRE(block_tile_exists(product, tile, 32, 16) == (tile < 3 * 2 * 7));
 }
