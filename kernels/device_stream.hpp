@@ -26,8 +26,14 @@ class CapturedGraph {
   template <class Enqueue>
   CapturedGraph(cudaStream_t stream, Enqueue enqueue) : stream_(stream) {
     DROPLESS_CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    enqueue();
     cudaGraph_t graph = nullptr;
+    try {
+      enqueue();
+    } catch (...) {  // the stream must leave the capture, with its error cleared, to be of use again
+      if (cudaStreamEndCapture(stream, &graph) == cudaSuccess) cudaGraphDestroy(graph);
+      cudaGetLastError();
+      throw;
+    }
     DROPLESS_CUDA_CHECK(cudaStreamEndCapture(stream, &graph));
     const cudaError_t counted = cudaGraphGetNodes(graph, nullptr, &nodes_);
     const cudaError_t instantiated = cudaGraphInstantiate(&executable_, graph, 0);

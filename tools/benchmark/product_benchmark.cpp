@@ -6,6 +6,7 @@
 
 #include "cuda_check.hpp"
 #include "device_fill.hpp"
+#include "device_stream.hpp"
 
 namespace dropless::benchmark {
 namespace {
@@ -170,7 +171,9 @@ ProductResult ProductBenchmark::measure(const BenchmarkCase& benchmark_case, con
       const Call call = make_call();
       const double error = error_of(call, ring);
       if (!(error <= tolerance))
-        throw Error(std::string(name) + "'s error", std::to_string(error), "a result");
+        throw Error(std::string("error of ") + name, std::to_string(error),
+                    "at most " + std::to_string(tolerance));
+      if (options_.rotation.graph) CapturedGraph(stream_, [&] { call(0); });  // a peer may refuse
       contestants.push_back({name, call});
       errors.push_back(error);
     } catch (const Error& error) {

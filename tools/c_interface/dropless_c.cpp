@@ -159,6 +159,18 @@ ProductOptions from_c(const dropless_product_options& options) {
   return {options.accumulate != 0, options.sm_limit, enumerator<KernelPath>(options.path, 3, "path")};
 }
 
+/// sdd or dsd, which take the same arguments.
+dropless_result rows_by_weights(decltype(sdd)& product, const dropless_expert_rows* rows,
+                                const dropless_rows_view* input, const dropless_expert_weights* weights,
+                                const dropless_rows_view* output, const dropless_product_options* options,
+                                dropless_stream stream) {
+  return guarded([&] {
+    product(from_c(required(rows, "rows")), input_from_c(required(input, "input rows")),
+            from_c(required(weights, "weights")), output_from_c(required(output, "output rows")),
+            from_c(required(options, "options")), stream);
+  });
+}
+
 }  // namespace
 
 const char* dropless_version(void) { return DROPLESS_VERSION; }
@@ -216,19 +228,13 @@ dropless_result dropless_prepare_expert_rows(const int32_t* row_begin, const int
 dropless_result dropless_sdd(const dropless_expert_rows* rows, const dropless_rows_view* x,
                              const dropless_expert_weights* w1, const dropless_rows_view* h,
                              const dropless_product_options* options, dropless_stream stream) {
-  return guarded([&] {
-    sdd(from_c(required(rows, "rows")), input_from_c(required(x, "x")), from_c(required(w1, "w1")),
-        output_from_c(required(h, "h")), from_c(required(options, "options")), stream);
-  });
+  return rows_by_weights(sdd, rows, x, w1, h, options, stream);
 }
 
 dropless_result dropless_dsd(const dropless_expert_rows* rows, const dropless_rows_view* h,
                              const dropless_expert_weights* w2, const dropless_rows_view* y,
                              const dropless_product_options* options, dropless_stream stream) {
-  return guarded([&] {
-    dsd(from_c(required(rows, "rows")), input_from_c(required(h, "h")), from_c(required(w2, "w2")),
-        output_from_c(required(y, "y")), from_c(required(options, "options")), stream);
-  });
+  return rows_by_weights(dsd, rows, h, w2, y, options, stream);
 }
 
 dropless_result dropless_weight_gradient(const dropless_expert_rows* rows, const dropless_rows_view* a,
