@@ -75,7 +75,7 @@ struct BitCounters {
 /// `words`: 64-bit words of an expert set. top_k ids of a token are adjacent bytes of a 64-bit lane, so that
 /// a lane holds 8 / top_k tokens.
 template <int top_k, int words>
-DROPLESS_INLINE void count_masks(const std::uint8_t* ids, std::int64_t bytes, std::int64_t* rows_per_expert) {
+DROPLESS_INLINE bool count_masks(const std::uint8_t* ids, std::int64_t bytes, std::int64_t* rows_per_expert) {
   BitCounters counters[words];
   Lanes pending[words][8] = {};
   int waiting = 0;
@@ -84,10 +84,12 @@ DROPLESS_INLINE void count_masks(const std::uint8_t* ids, std::int64_t bytes, st
     waiting = 0;
   };
   const Lanes one = Lanes{} + 1;
+  Lanes seen = {};
   for (std::int64_t at = 0; at < bytes; at += 8 * lanes) {
     Lanes row = {};
     const std::int64_t left = std::min<std::int64_t>(bytes - at, 8 * lanes);
     std::memcpy(&row, ids + at, static_cast<std::size_t>(left));
+    seen |= row;
     // What lies past the end must set no bit: whole lanes, or tokens within the last one.
     const bool partial = left < 8 * lanes;
     for (int token = 0; token < 8 / top_k; ++token) {
@@ -116,26 +118,30 @@ DROPLESS_INLINE void count_masks(const std::uint8_t* ids, std::int64_t bytes, st
     add_pending();
   }
   for (int w = 0; w < words; ++w) counters[w].flush(rows_per_expert + 64 * w);
+  std::uint64_t seen_bits = 0;
+  for (int lane = 0; lane < lanes; ++lane) seen_bits |= seen[lane];
+  constexpr std::uint64_t outside = (256 - 64 * std::uint64_t{words}) * 0x0101010101010101;
+  return (seen_bits & outside) == 0;
 }
 
-using CountMasks = void (*)(const std::uint8_t*, std::int64_t, std::int64_t*);
+using CountMasks = bool (*)(const std::uint8_t*, std::int64_t, std::int64_t*);
 
 // The same code for each instruction set: GCC and Clang choose the vector instructions by the attribute.
 #if defined(__x86_64__)
 template <int top_k, int words>
-__attribute__((target("avx512f,avx512bw"))) void count_avx512(const std::uint8_t* ids, std::int64_t bytes,
+__attribute__((target("avx512f,avx512bw"))) bool count_avx512(const std::uint8_t* ids, std::int64_t bytes,
                                                               std::int64_t* rows_per_expert) {
-  count_masks<top_k, words>(ids, bytes, rows_per_expert);
+  return count_masks<top_k, words>(ids, bytes, rows_per_expert);
 }
 template <int top_k, int words>
-__attribute__((target("avx2"))) void count_avx2(const std::uint8_t* ids, std::int64_t bytes,
+__attribute__((target("avx2"))) bool count_avx2(const std::uint8_t* ids, std::int64_t bytes,
                                                 std::int64_t* rows_per_expert) {
-  count_masks<top_k, words>(ids, bytes, rows_per_expert);
+  return count_masks<top_k, words>(ids, bytes, rows_per_expert);
 }
 #endif
 template <int top_k, int words>
-void count_baseline(const std::uint8_t* ids, std::int64_t bytes, std::int64_t* rows_per_expert) {
-  count_masks<top_k, words>(ids, bytes, rows_per_expert);
+bool count_baseline(const std::uint8_t* ids, std::int64_t bytes, std::int64_t* rows_per_expert) {
+  return count_masks<top_k, words>(ids, bytes, rows_per_expert);
 }
 
 template <int top_k, int words>
@@ -172,13 +178,20 @@ CountMasks for_shape(std::int64_t top_k, std::int64_t experts) {
 }  // namespace
 
 std::uint8_t largest_byte(const std::uint8_t* bytes, std::int64_t count) {
-  std::array<std::uint8_t, 256> largest{};
-  std::int64_t at = 0;
-  for (; at + 256 <= count; at += 256)
-    for (std::size_t i = 0; i < 256; ++i)
-      largest[i] = std::max(largest[i], bytes[at + static_cast<std::int64_t>(i)]);
-  for (; at < count; ++at) largest[0] = std::max(largest[0], bytes[at]);
-  return *std::max_element(largest.begin(), largest.end());
+  constexpr std::int64_t width = 64;
+  typedef std::uint8_t Bytes __attribute__((vector_size(width)));
+  Bytes largest = {};
+  for (; count > 0; bytes += width, count -= width) {
+    Bytes some = {};
+    if (count >= width)
+      std::memcpy(&some, bytes, static_cast<std::size_t>(width));
+    else
+      std::memcpy(&some, bytes, static_cast<std::size_t>(count));
+    largest = some > largest ? some : largest;
+  }
+  std::uint8_t result = 0;
+  for (int i = 0; i < width; ++i) result = std::max(result, static_cast<std::uint8_t>(largest[i]));
+  return result;
 }
 
 bool count_distinct_bytes(const std::uint8_t* ids, std::int64_t tokens, std::int64_t top_k,
@@ -186,11 +199,11 @@ bool count_distinct_bytes(const std::uint8_t* ids, std::int64_t tokens, std::int
   // A short run is not worth summing 64 counters for.
   if (tokens < 64) return false;
   const CountMasks count = for_shape(top_k, experts);
-  if (count == nullptr || largest_byte(ids, tokens * top_k) >= experts) return false;
   std::array<std::int64_t, 256> found{};
-  count(ids, tokens * top_k, found.data());
+  if (count == nullptr || !count(ids, tokens * top_k, found.data())) return false;
   std::int64_t rows = 0;
-  for (const std::int64_t n : found) rows += n;
+  for (std::int64_t e = 0; e < std::min<std::int64_t>(experts, 256); ++e)
+    rows += found[static_cast<std::size_t>(e)];
   if (rows != tokens * top_k) return false;
   for (std::size_t e = 0; e < found.size(); ++e) rows_per_expert[e] += found[e];
   return true;
