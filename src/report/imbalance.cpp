@@ -23,7 +23,7 @@ double GiniCounter::operator()(const BatchRows& batch, RowHistogram& rows_per_ex
   // Between t and t + 1 rows lies one unit of |rows_i - rows_j| for each pair with one expert on either side.
   std::uint64_t at_most = 0, pair_distance = 0;
   const auto experts = static_cast<std::uint64_t>(batch.experts());
-  std::uint64_t* const histogram = rows_per_expert.exact_counts();
+  std::uint64_t* const histogram = rows_per_expert.exact_counts(batch.largest());
   for (std::size_t t = 0; t <= static_cast<std::size_t>(batch.largest()); ++t) {
     histogram[t] += experts_with_[t];
     at_most += experts_with_[t];

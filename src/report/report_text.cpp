@@ -28,7 +28,8 @@ class TextReport {
     layer_table();
     distribution();
     cost_table();
-    ranks_and_tiles();
+    ranks();
+    tiles();
     record();
     return fmt::to_string(out_);
   }
@@ -199,20 +200,32 @@ class TextReport {
           element_name(report_.options.model->dtype)));
   }
 
-  void ranks_and_tiles() {
-    if (const auto& ranks = report_.totals.ranks)
-      paragraph(fmt::format(
-          "\nOf {} contiguous ranks the fullest has {:.2f} times the mean rows of a batch ({:.2f} at "
-          "worst).",
-          report_.options.ranks, ranks->max_over_mean, ranks->max_over_mean_max));
-    if (const auto& tiles = report_.totals.tiles)
-      paragraph(fmt::format(
-          "\nOn {} SMs the up product takes {} tiles in {} waves: {} % of the SM slots idle; the last wave "
-          "of a batch is "
-          "{} % idle on average. The fullest expert has {} % of a batch's scheduled rows ({} % at worst).",
-          report_.options.sms, grouped(tiles->tiles), grouped(tiles->waves), percent(tiles->idle_share),
-          percent(tiles->idle_share_of_last_wave), percent(tiles->longest_expert_share),
-          percent(tiles->longest_expert_share_max)));
+  void ranks() {
+    const auto& totals = report_.totals.ranks;
+    if (!totals) return;
+    print("\nRows of {} contiguous ranks\n", report_.options.ranks);
+    for (const LayerFigures& layer : report_.layers) {
+      if (layer.dense) continue;
+      std::string rows;
+      for (const std::int64_t count : layer.figures.ranks->rows_per_rank) rows += ' ' + grouped(count);
+      paragraph(fmt::format("layer {}:{}", layer.layer, rows), 4);
+    }
+    paragraph(fmt::format("The fullest rank of a batch has {:.2f} times the mean rows ({:.2f} at worst).",
+                          totals->max_over_mean, totals->max_over_mean_max));
+  }
+
+  void tiles() {
+    const auto& tiles = report_.totals.tiles;
+    if (!tiles) return;
+    print("\n");
+    paragraph(fmt::format(
+        "On {} SMs the up product takes {} tiles{} in {} waves: {} % of the SM slots idle; the last wave of "
+        "a batch is "
+        "{} % idle on average. The fullest expert has {} % of a batch's scheduled rows ({} % at worst).",
+        report_.options.sms, grouped(tiles->tiles),
+        report_.options.model ? "" : " (one column of tiles: widths are not given)", grouped(tiles->waves),
+        percent(tiles->idle_share), percent(tiles->idle_share_of_last_wave),
+        percent(tiles->longest_expert_share), percent(tiles->longest_expert_share_max)));
   }
 
   void record() {

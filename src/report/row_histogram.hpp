@@ -8,16 +8,19 @@
 
 namespace dropless {
 
+/// Takes memory for the numbers of rows that occur and less, so that a trace of many layers stays small.
 class RowHistogram {
  public:
   static constexpr std::int64_t exact_below = 4096;
 
-  /// Bins up to and past 2^40 rows, the most that a batch may have.
-  RowHistogram() : counts_(exact_below + bins_per_doubling * 30) {}
-
-  void add(std::int64_t rows, std::uint64_t times = 1) { counts_[bin_of(rows)] += times; }
+  void add(std::int64_t rows) {
+    const std::size_t bin = bin_of(rows);
+    reserve_bins(bin + 1);
+    ++counts_[bin];
+  }
   void add(const RowHistogram& other) {
-    for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];
+    reserve_bins(other.counts_.size());
+    for (std::size_t i = 0; i < other.counts_.size(); ++i) counts_[i] += other.counts_[i];
   }
 
   std::uint64_t total() const {
@@ -45,11 +48,18 @@ class RowHistogram {
     return sum;
   }
 
-  /// The counts of [0, 4096) rows, for a caller that adds many at once.
-  std::uint64_t* exact_counts() { return counts_.data(); }
+  /// The counts of [0, most] rows, most < 4096, for a caller that adds many at once.
+  std::uint64_t* exact_counts(std::int64_t most) {
+    reserve_bins(static_cast<std::size_t>(most) + 1);
+    return counts_.data();
+  }
 
  private:
   static constexpr std::int64_t bins_per_doubling = 64;
+
+  void reserve_bins(std::size_t bins) {
+    if (counts_.size() < bins) counts_.resize(bins);
+  }
 
   static std::size_t bin_of(std::int64_t rows) {
     if (rows < exact_below) return static_cast<std::size_t>(rows);

@@ -27,10 +27,12 @@ std::string explain_policies() {
   return dropless::wrapped(out, 2) + "\n";
 }
 
-std::string explain_metrics() {
+/// The definition of one figure, or of all.
+std::string explain_metrics(const std::string& name = "") {
   std::string out;
   for (const dropless::MetricDefinition& metric : dropless::metric_definitions())
-    out += dropless::wrapped(metric.name + ": " + metric.definition, 2) + "\n";
+    if (name.empty() || name == metric.name)
+      out += dropless::wrapped(metric.name + ": " + metric.definition, 2) + "\n";
   return out;
 }
 
@@ -62,5 +64,6 @@ std::string explanation(const std::string& what) {
   if (what == "policies") return explain_policies();
   if (what == "metrics") return explain_metrics();
   if (what == "metadata") return explain_metadata();
-  return explain_policy(what);
+  const std::string metric = explain_metrics(what);
+  return metric.empty() ? explain_policy(what) : metric;
 }

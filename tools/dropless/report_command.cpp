@@ -58,11 +58,13 @@ void add_report_command(CLI::App& program) {
       program.add_subcommand("report", "Print what a routing trace costs under each layout policy");
   const auto arguments = std::make_shared<ReportArguments>(*command);
   command->add_option("trace", arguments->path, "Trace file, or a folder of per-rank files");
-  command->add_option("--policy", arguments->options.policies,
-                      "Layout policy, any number of times (--explain policies lists them)");
+  command
+      ->add_option("--policy", arguments->options.policies,
+                   "Layout policy, any number of times (--explain policies lists them)")
+      ->allow_extra_args(false);
   command->add_option(
       "--explain", arguments->explain,
-      "Print what a policy counts and where its formula is from; or policies, metrics, metadata");
+      "Print what a policy or a figure counts and where it is from; or policies, metrics, metadata");
   command->add_option("--ranks", arguments->options.ranks, "Expert-parallel ranks, contiguous experts")
       ->check(CLI::PositiveNumber);
   command->add_option("--sms", arguments->options.sms, "Multiprocessors, to count tiles and waves")
