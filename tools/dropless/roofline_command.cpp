@@ -3,15 +3,19 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "commands.hpp"
 #include "dropless/cost.hpp"
+#include "progress_line.hpp"
 #include "shape_options.hpp"
+#include "trace_arguments.hpp"
 
 using namespace dropless;
 
@@ -20,14 +24,76 @@ namespace {
 using Document = nlohmann::ordered_json;
 
 struct RooflineArguments {
-  explicit RooflineArguments(CLI::App& command) : widths(command) {}
+  explicit RooflineArguments(CLI::App& command) : trace(command), widths(command) {}
 
+  TraceArguments trace;
   ShapeOptions widths;
+  std::string path;
   double bandwidth = 0, peak = 0;
   std::optional<double> intensity;
   std::vector<std::int64_t> rows_per_expert;
   bool json = false;
 };
+
+/// The work of one layer's experts: an expert's weights are read once in every batch that has rows for it.
+struct LayerWork {
+  std::int64_t layer = 0;
+  std::vector<std::int64_t> rows, active_batches;  ///< [experts]
+};
+
+/// Sums the batches of a trace; each worker has its own sums.
+class WorkSink : public BatchSink {
+ public:
+  WorkSink(const TraceInfo& info, int workers) : layers_(info.layers) {
+    const auto experts = static_cast<std::size_t>(info.experts);
+    std::vector<LayerWork> none;
+    for (const std::int64_t layer : layers_)
+      none.push_back({layer, std::vector<std::int64_t>(experts), std::vector<std::int64_t>(experts)});
+    sums_.assign(static_cast<std::size_t>(workers), none);
+  }
+
+  void batch(int worker, const Batch& batch) override {
+    const auto layer = std::find(layers_.begin(), layers_.end(), batch.layer) - layers_.begin();
+    LayerWork& work = sums_[static_cast<std::size_t>(worker)][static_cast<std::size_t>(layer)];
+    for (std::size_t e = 0; e < work.rows.size(); ++e) {
+      work.rows[e] += batch.rows_per_expert[e];
+      work.active_batches[e] += batch.rows_per_expert[e] > 0;
+    }
+  }
+
+  std::vector<LayerWork> total() const {
+    std::vector<LayerWork> total = sums_.front();
+    for (std::size_t worker = 1; worker < sums_.size(); ++worker)
+      for (std::size_t layer = 0; layer < total.size(); ++layer)
+        for (std::size_t e = 0; e < total[layer].rows.size(); ++e) {
+          total[layer].rows[e] += sums_[worker][layer].rows[e];
+          total[layer].active_batches[e] += sums_[worker][layer].active_batches[e];
+        }
+    return total;
+  }
+
+ private:
+  std::vector<std::int64_t> layers_;
+  std::vector<std::vector<LayerWork>> sums_;
+};
+
+std::vector<LayerWork> work_of_trace(const RooflineArguments& arguments, const ModelShape& shape) {
+  const auto trace = arguments.trace.open(arguments.path, shape);
+  const int workers = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  WorkSink sink(trace->info(), workers);
+  ProgressLine progress;
+  trace->read(sink, workers, ProgressLine::update, &progress);
+  return sink.total();
+}
+
+LayerWork work_of_one_batch(const std::vector<std::int64_t>& rows_per_expert) {
+  LayerWork work{0, rows_per_expert, {}};
+  for (const std::int64_t rows : rows_per_expert) {
+    if (rows < 0) throw Error("--rows", std::to_string(rows), "counts of 0 or more");
+    work.active_batches.push_back(rows > 0);
+  }
+  return work;
+}
 
 /// Where one product stands: `bound` is "memory" left of the ridge and "compute" from it on.
 Document placement(double intensity, const RooflineArguments& arguments) {
@@ -45,34 +111,38 @@ Document placement(const ProductCost& cost, const RooflineArguments& arguments) 
   return document;
 }
 
-/// The placements of every expert's up and down product, and of all experts together.
-Document expert_placements(const RooflineArguments& arguments, const ModelShape& shape) {
+/// Where the up and the down product of these rows stand.
+Document product_placements(std::int64_t rows, std::int64_t active_experts,
+                            const RooflineArguments& arguments, const ModelShape& shape) {
+  const ProductCost up =
+      up_product_cost(shape.mlp, rows, active_experts, shape.d_model, shape.d_ff, shape.dtype);
+  const ProductCost down = down_product_cost(rows, active_experts, shape.d_model, shape.d_ff, shape.dtype);
+  return {{"rows", rows}, {"up", placement(up, arguments)}, {"down", placement(down, arguments)}};
+}
+
+/// A layer's experts, and all of them together.
+Document layer_placements(const LayerWork& work, const RooflineArguments& arguments,
+                          const ModelShape& shape) {
   Document experts = Document::array();
-  std::int64_t all_rows = 0, active = 0;
-  const auto place = [&](std::int64_t rows, std::int64_t active_experts) -> Document {
-    const ProductCost up =
-        up_product_cost(shape.mlp, rows, active_experts, shape.d_model, shape.d_ff, shape.dtype);
-    const ProductCost down = down_product_cost(rows, active_experts, shape.d_model, shape.d_ff, shape.dtype);
-    return {{"rows", rows}, {"up", placement(up, arguments)}, {"down", placement(down, arguments)}};
-  };
-  for (std::size_t e = 0; e < arguments.rows_per_expert.size(); ++e) {
-    const std::int64_t rows = arguments.rows_per_expert[e];
-    if (rows < 0) throw Error("--rows", std::to_string(rows), "counts of 0 or more");
+  std::int64_t all_rows = 0, all_active = 0;
+  for (std::size_t e = 0; e < work.rows.size(); ++e) {
     Document expert = {{"expert", e}};
-    expert.update(place(rows, rows > 0));
+    expert.update(product_placements(work.rows[e], work.active_batches[e], arguments, shape));
     experts.push_back(std::move(expert));
-    all_rows = checked_sum(all_rows, rows, "--rows");
-    active += rows > 0;
+    all_rows = checked_sum(all_rows, work.rows[e], "the sum of the rows");
+    all_active += work.active_batches[e];
   }
-  Document document = {{"model",
-                        {{"mlp", mlp_kind_name(shape.mlp)},
-                         {"d_model", shape.d_model},
-                         {"d_ff", shape.d_ff},
-                         {"dtype", element_name(shape.dtype)},
-                         {"source", shape.source}}},
-                       {"experts", std::move(experts)}};
-  document["all_experts"] = place(all_rows, active);
-  return document;
+  return {{"layer", work.layer},
+          {"experts", std::move(experts)},
+          {"all_experts", product_placements(all_rows, all_active, arguments, shape)}};
+}
+
+Document model_document(const ModelShape& shape) {
+  return {{"mlp", mlp_kind_name(shape.mlp)},
+          {"d_model", shape.d_model},
+          {"d_ff", shape.d_ff},
+          {"dtype", element_name(shape.dtype)},
+          {"source", shape.source}};
 }
 
 std::string placement_text(const Document& product) {
@@ -81,20 +151,23 @@ std::string placement_text(const Document& product) {
                      product["attainable_gflops"].get<double>(), product["bound"].get<std::string>());
 }
 
-void print_experts(const Document& document) {
+void print_layers(const Document& document) {
   const Document& model = document["model"];
-  fmt::print(
-      "Products of each expert ({}, d_model {}, d_ff {}, {}): FLOPs a byte, attainable GFLOP/s, bound\n",
-      model["mlp"].get<std::string>(), model["d_model"].dump(), model["d_ff"].dump(),
-      model["dtype"].get<std::string>());
-  fmt::print("{:>8} {:>12} {:>10} {:>12} {:>8} {:>10} {:>12} {:>8}\n", "expert", "rows", "up", "GFLOP/s",
-             "bound", "down", "GFLOP/s", "bound");
-  const auto print_row = [](const std::string& name, const Document& row) {
-    fmt::print("{:>8} {:>12} {} {}\n", name, row["rows"].dump(), placement_text(row["up"]),
-               placement_text(row["down"]));
+  fmt::print("Products of each expert ({}, d_model {}, d_ff {}, {}), weights read once a batch:\n",
+             model["mlp"].get<std::string>(), model["d_model"].dump(), model["d_ff"].dump(),
+             model["dtype"].get<std::string>());
+  fmt::print("{:>6} {:>6} {:>12} {:>10} {:>12} {:>8} {:>10} {:>12} {:>8}\n", "", "", "", "up", "", "", "down",
+             "", "");
+  fmt::print("{:>6} {:>6} {:>12} {:>10} {:>12} {:>8} {:>10} {:>12} {:>8}\n", "layer", "expert", "rows",
+             "FLOPs/byte", "GFLOP/s", "bound", "FLOPs/byte", "GFLOP/s", "bound");
+  const auto print_row = [](const Document& layer, const std::string& expert, const Document& row) {
+    fmt::print("{:>6} {:>6} {:>12} {} {}\n", layer["layer"].dump(), expert, row["rows"].dump(),
+               placement_text(row["up"]), placement_text(row["down"]));
   };
-  for (const Document& expert : document["experts"]) print_row(expert["expert"].dump(), expert);
-  print_row("all", document["all_experts"]);
+  for (const Document& layer : document["layers"]) {
+    for (const Document& expert : layer["experts"]) print_row(layer, expert["expert"].dump(), expert);
+    print_row(layer, "all", layer["all_experts"]);
+  }
 }
 
 void print_text(const Document& document) {
@@ -104,7 +177,34 @@ void print_text(const Document& document) {
   fmt::print("Roof: min({} GFLOP/s, FLOPs a byte * {} GB/s); the ridge is at {:.4g} FLOPs a byte\n",
              document["peak"].get<double>(), document["bandwidth"].get<double>(),
              document["ridge"].get<double>());
-  if (document.contains("experts")) print_experts(document);
+  if (document.contains("layers")) print_layers(document);
+}
+
+void run_roofline(const RooflineArguments& arguments) {
+  attainable_gflops(1, arguments.bandwidth, arguments.peak);  // refuses a roof that is none
+  const bool from_trace = !arguments.path.empty(), from_rows = !arguments.rows_per_expert.empty();
+  if (!arguments.intensity && !from_trace && !from_rows)
+    throw Error("the work", "not given", "--intensity, or with widths --rows or a trace");
+  if (from_trace && from_rows) throw Error("the work", "given twice", "--rows or a trace");
+  Document document = {{"bandwidth", arguments.bandwidth},
+                       {"peak", arguments.peak},
+                       {"ridge", arguments.peak / arguments.bandwidth}};
+  if (arguments.intensity) document.update(placement(*arguments.intensity, arguments));
+  if (from_trace || from_rows) {
+    const std::optional<ModelShape> shape = arguments.widths.shape();
+    if (!shape) throw Error("the model's shape", "not given", "--model, or --mlp, --d-model and --d-ff");
+    const std::vector<LayerWork> layers = from_trace
+                                              ? work_of_trace(arguments, *shape)
+                                              : std::vector{work_of_one_batch(arguments.rows_per_expert)};
+    document["model"] = model_document(*shape);
+    document["layers"] = Document::array();
+    for (const LayerWork& work : layers)
+      document["layers"].push_back(layer_placements(work, arguments, *shape));
+  }
+  if (arguments.json)
+    fmt::print("{}\n", document.dump());
+  else
+    print_text(document);
 }
 
 }  // namespace
@@ -113,27 +213,14 @@ void add_roofline_command(CLI::App& program) {
   CLI::App* command = program.add_subcommand(
       "roofline", "Print what bandwidth and peak allow at an intensity, or to each expert's products");
   const auto arguments = std::make_shared<RooflineArguments>(*command);
+  command->add_option("trace", arguments->path, "Trace file, or a folder of per-rank files");
   command->add_option("--bandwidth", arguments->bandwidth, "Memory bandwidth in GB/s")->required();
   command->add_option("--peak", arguments->peak, "Peak arithmetic in GFLOP/s")->required();
   command->add_option("--intensity", arguments->intensity, "FLOPs per byte moved");
-  command->add_option("--rows", arguments->rows_per_expert, "Rows per expert, for example 3,0,130,128")
+  command
+      ->add_option("--rows", arguments->rows_per_expert,
+                   "Rows per expert of one batch, for example 3,0,130,128")
       ->delimiter(',');
   command->add_flag("--json", arguments->json, "Print JSON");
-  command->callback([arguments] {
-    attainable_gflops(1, arguments->bandwidth, arguments->peak);  // refuses a roof that is none
-    const std::optional<ModelShape> shape = arguments->widths.shape();
-    if (!arguments->intensity && arguments->rows_per_expert.empty())
-      throw Error("the work", "not given", "--intensity, or --rows with widths");
-    if (!arguments->rows_per_expert.empty() && !shape)
-      throw Error("the model's shape", "not given", "--model, or --mlp, --d-model and --d-ff");
-    Document document = {{"bandwidth", arguments->bandwidth},
-                         {"peak", arguments->peak},
-                         {"ridge", arguments->peak / arguments->bandwidth}};
-    if (arguments->intensity) document.update(placement(*arguments->intensity, *arguments));
-    if (!arguments->rows_per_expert.empty()) document.update(expert_placements(*arguments, *shape));
-    if (arguments->json)
-      fmt::print("{}\n", document.dump());
-    else
-      print_text(document);
-  });
+  command->callback([arguments] { run_roofline(*arguments); });
 }
