@@ -4,11 +4,14 @@
 
 #include "block_sparse_checks.hpp"
 #include "block_sparse_plan.hpp"
+#include "current_device.hpp"
 
 namespace dropless {
 namespace {
 
 void run(const BlockProduct& product, Stream stream) {
+  check_current_device(product.sparse_output ? product.row_indices : product.offsets,
+                       "the block-sparse matrix's indices");
   if (product.type == ElementType::fp32)
     launch_float_blocks(product, stream);
   else

@@ -71,6 +71,8 @@ inline void check_matrix(const DenseMatrix& matrix, const std::string& name) {
   if (matrix.leading_dimension < matrix.columns)
     throw Error(name + ".leading_dimension", std::to_string(matrix.leading_dimension),
                 "at least the " + std::to_string(matrix.columns) + " columns");
+  const std::int64_t elements = checked_product(matrix.rows, matrix.leading_dimension, name.c_str());
+  checked_product(elements, element_bytes(matrix.type), name.c_str());
   check_pointer(matrix.data, matrix.rows > 0 && matrix.columns > 0, name + ".data");
   check_element_alignment(matrix.data, matrix.type, name + ".data");
 }
@@ -97,8 +99,7 @@ inline void check_type(ElementType type, ElementType expected, const std::string
 
 inline MatrixSpan span_of(const DenseMatrix& matrix) {
   const std::int64_t bytes = element_bytes(matrix.type);
-  return {matrix.data, matrix.rows, checked_product(matrix.columns, bytes, "bytes of a row"),
-          checked_product(matrix.leading_dimension, bytes, "bytes between rows")};
+  return {matrix.data, matrix.rows, matrix.columns * bytes, matrix.leading_dimension * bytes};
 }
 inline MatrixSpan span_of(const BlockSparseMatrix& matrix) {
   const std::int64_t bytes = matrix.block * matrix.block * element_bytes(matrix.type);

@@ -121,6 +121,10 @@ TEST_CASE("fine-grained experts: d_ff 128", "[block_sparse][experts]") {
   check_experts(skewed_rows(4096 * 8, 48), 1536, 128, 128, ElementType::bf16);
 }
 
+TEST_CASE("block values past 2^31 elements", "[block_sparse][experts]") {
+  check_experts({32896}, 64, 65536, 128, ElementType::bf16);
+}
+
 TEST_CASE("empty experts and one-row experts in blocks", "[block_sparse][experts][small]") {
   for (const ElementType type : {ElementType::bf16, ElementType::fp16, ElementType::fp32}) {
     check_experts({0, 128, 0, 64}, 64, 64, 32, type);

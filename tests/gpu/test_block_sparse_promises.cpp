@@ -102,3 +102,17 @@ TEST_CASE("a refused block-sparse call writes nothing", "[block_sparse][small]")
   CHECK_THROWS_AS(from_dense(verbs.tall.view(), verbs.sparse_out.view(), nullptr), Error);
   CHECK(verbs.outputs() == untouched);
 }
+
+TEST_CASE("a topology of another GPU is refused", "[block_sparse]") {
+  int devices = 0;
+  DROPLESS_CUDA_CHECK(cudaGetDeviceCount(&devices));
+  if (devices < 2) {
+    WARN("skipped: needs two GPUs");
+    return;
+  }
+  Verbs verbs(ElementType::bf16);
+  DROPLESS_CUDA_CHECK(cudaSetDevice(1));
+  CHECK_THROWS_AS(verbs.enqueue(nullptr), Error);
+  CHECK_THROWS_AS(dsd(verbs.sparse.view(), verbs.right.view(), verbs.dsd_out.view(), nullptr), Error);
+  DROPLESS_CUDA_CHECK(cudaSetDevice(0));
+}

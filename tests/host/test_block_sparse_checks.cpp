@@ -111,6 +111,9 @@ TEST_CASE("shapes, pitches and types that do not match are refused", "[block_spa
   DenseMatrix half = b;
   half.type = ElementType::fp16;
   refuse(a, half, out);
+  DenseMatrix endless = b;
+  endless.leading_dimension = std::int64_t{1} << 60;
+  refuse(a, endless, out);
   DenseMatrix negative = b;
   negative.columns = -1;
   refuse(a, negative, out);
