@@ -54,10 +54,10 @@ class NestedNumbers {
     const std::size_t level = index_.size() - 1;
     const std::int64_t length = index_.back();
     std::int64_t& extent = shape_[level];
+    index_.pop_back();
     if (extent >= 0 && extent != length)
       refuse(fmt::format("ragged: {} elements after arrays of {}", length, extent));
     extent = length;
-    index_.pop_back();
     if (inside()) ++index_.back();
   }
 

@@ -169,8 +169,10 @@ class JsonLines {
   void add_record() {
     if (!options_.axes.empty())
       throw Error("axes", axes_text(options_.axes), "none, for records that say what they hold");
-    const bool one_token = !line_.counts && !line_.array.nested;
-    set_kind(line_.counts ? Kind::counts : one_token ? Kind::token : Kind::tokens);
+    // An empty array is a router call without tokens.
+    const bool one_token = !line_.counts && !line_.array.nested && line_.array.columns > 0;
+    if (line_.array.rows > 0 || kind_ == Kind::token)
+      set_kind(line_.counts ? Kind::counts : one_token ? Kind::token : Kind::tokens);
     const std::int64_t layer = line_.layer.value_or(0);
     if (!builder_.wants(layer)) return;
     if (line_.counts && line_.array.nested)
