@@ -86,6 +86,24 @@ std::vector<WeightPart<T>> weight_parts(const HostExpertWeights<T>& weights, Nar
           weight_part(weights, weights.second, narrowed, e, width / 2, width)};
 }
 
+/// sums[n] += x[k] W(k, n) over the part, k ascending; memory is walked along its contiguous dimension.
+template <class T>
+void add_product(const WeightPart<T>& part, const T* x, std::vector<T>& sums) {
+  if (part.n_stride == 1) {
+    for (std::int64_t k = part.k_begin; k < part.k_end; ++k) {
+      const T* weight = part.data + (k - part.k_begin) * part.k_stride;
+      for (std::int64_t n = part.n_begin; n < part.n_end; ++n)
+        sums[static_cast<std::size_t>(n)] += x[k] * weight[n - part.n_begin];
+    }
+  } else {
+    for (std::int64_t n = part.n_begin; n < part.n_end; ++n) {
+      const T* weight = part.data + (n - part.n_begin) * part.n_stride;
+      T& sum = sums[static_cast<std::size_t>(n)];
+      for (std::int64_t k = part.k_begin; k < part.k_end; ++k) sum += x[k] * weight[k - part.k_begin];
+    }
+  }
+}
+
 template <class T>
 void rows_by_weights(const HostExpertRows& rows, const HostRowsView<const T>& in,
                      const HostExpertWeights<T>& weights, NarrowedDimension narrowed,
@@ -102,12 +120,7 @@ void rows_by_weights(const HostExpertRows& rows, const HostRowsView<const T>& in
       const T* x = in.data + r * in.leading_dimension;
       T* y = out.data + r * out.leading_dimension;
       std::vector<T> sums(static_cast<std::size_t>(columns), T{0});
-      for (const WeightPart<T>& part : parts)
-        for (std::int64_t k = part.k_begin; k < part.k_end; ++k) {
-          const T* weight = part.data + (k - part.k_begin) * part.k_stride;
-          for (std::int64_t n = part.n_begin; n < part.n_end; ++n)
-            sums[static_cast<std::size_t>(n)] += x[k] * weight[(n - part.n_begin) * part.n_stride];
-        }
+      for (const WeightPart<T>& part : parts) add_product(part, x, sums);
       for (std::int64_t n = 0; n < columns; ++n)
         y[n] = sums[static_cast<std::size_t>(n)] + (accumulate ? y[n] : T{0});
     }
