@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(Shape::threads)
   const typename Shape::Out out_layout{product.out.n_inner};
   auto* staged = reinterpret_cast<Element*>(shared);
   sums.for_each(lane, [&](int row, int column, float value) {
-    staged[out_layout.element(warp_row + row, warp_column + column)] = rounded<Element>(value);
+    staged[out_layout.element(warp_row + row, warp_column + column)] = from_float<Element>(value);
   });
   __syncthreads();
   const StageWindow<Element> window{static_cast<Element*>(product.out.data) + tile.out,

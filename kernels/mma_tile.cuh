@@ -5,12 +5,10 @@
 // Every output element has one accumulator that takes k in ascending steps of 16, whatever the tile shape, so
 // a result's bits do not depend on the tile that computed it.
 #pragma once
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <cstdint>
 #include <type_traits>
 
+#include "element_conversion.cuh"
 #include "mma_layout.hpp"
 
 namespace dropless {
@@ -60,15 +58,6 @@ __device__ __forceinline__ void multiply_fragments(float (&sum)[4], const std::u
         "{%0, %1, %2, %3};"
         : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
         : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right_low), "r"(right_high));
-}
-
-/// A 16-bit element from a float, rounded to nearest even.
-template <class Element>
-__device__ __forceinline__ Element rounded(float value) {
-  if constexpr (std::is_same_v<Element, __nv_bfloat16>)
-    return __float2bfloat16_rn(value);
-  else
-    return __float2half_rn(value);
 }
 
 /// What lies within a stage: rows of global memory, `leading_dimension` elements apart, of which `rows` and

@@ -79,7 +79,7 @@ class AccumulatorStore {
         if constexpr (sizeof(Out) == 4)
           target[8 * j + i] = value;
         else
-          target[8 * j + i] = rounded<Out>(value);
+          target[8 * j + i] = from_float<Out>(value);
       }
   }
 
@@ -91,7 +91,7 @@ class AccumulatorStore {
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const auto bits = [&](float value) {
-          return static_cast<std::uint32_t>(__builtin_bit_cast(std::uint16_t, rounded<Out>(value)));
+          return static_cast<std::uint32_t>(__builtin_bit_cast(std::uint16_t, from_float<Out>(value)));
         };
         words[j] = bits(sums[first + j][2 * half]) | bits(sums[first + j][2 * half + 1]) << 16;
       }

@@ -1,10 +1,8 @@
 // The reference product's kernel.
 #include "dense_reference.hpp"
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include "cuda_check.hpp"
+#include "typed_element.cuh"
 
 namespace dropless::test {
 namespace {
@@ -21,15 +19,7 @@ __device__ double element(const ReferenceOperand& from, std::int64_t row, std::i
     row %= from.block;
     column %= from.block;
   }
-  const std::int64_t index = base + row * from.row_stride + column * from.column_stride;
-  switch (from.type) {
-    case ElementType::bf16:
-      return __bfloat162float(static_cast<const __nv_bfloat16*>(from.data)[index]);
-    case ElementType::fp16:
-      return __half2float(static_cast<const __half*>(from.data)[index]);
-    default:
-      return static_cast<const float*>(from.data)[index];
-  }
+  return load_element(from.data, base + row * from.row_stride + column * from.column_stride, from.type);
 }
 
 __global__ void multiply(ReferenceOperand a, ReferenceOperand b, std::int64_t m, std::int64_t n,

@@ -1,9 +1,7 @@
 // One thread an element; types are looked at element by element, since nothing here needs to be fast.
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include "device_buffer.hpp"
 #include "product_reference.hpp"
+#include "typed_element.cuh"
 
 namespace dropless::test {
 namespace {
@@ -17,17 +15,6 @@ unsigned blocks_for(std::int64_t elements) {
 #define DROPLESS_FOR_EACH_INDEX(index, count)                                                  \
   for (std::int64_t index = blockIdx.x * std::int64_t{threads} + threadIdx.x; index < (count); \
        index += gridDim.x * std::int64_t{threads})
-
-__device__ double load(const void* data, std::int64_t index, ElementType type) {
-  switch (type) {
-    case ElementType::bf16:
-      return __bfloat162float(static_cast<const __nv_bfloat16*>(data)[index]);
-    case ElementType::fp16:
-      return __half2float(static_cast<const __half*>(data)[index]);
-    default:
-      return static_cast<const float*>(data)[index];
-  }
-}
 
 __device__ void store(void* data, std::int64_t index, ElementType type, float value) {
   switch (type) {
@@ -141,9 +128,9 @@ struct Sums {
 /// Holds an element against its bound.
 __device__ void judge(ProductErrors& errors, Sums sums, const void* out, const void* before,
                       std::int64_t index, ElementType type, bool accumulate) {
-  const double old = accumulate ? load(before, index, type) : 0, expected = sums.value + old;
+  const double old = accumulate ? load_element(before, index, type) : 0, expected = sums.value + old;
   const double unit = type == ElementType::bf16 ? 0x1p-8 : type == ElementType::fp16 ? 0x1p-11 : 0;
-  const double error = fabs(load(out, index, type) - expected);
+  const double error = fabs(load_element(out, index, type) - expected);
   const double bound = unit * fabs(expected) + 1e-5 * (sums.magnitude + fabs(old));
   errors.error_squared += error * error;
   errors.reference_squared += expected * expected;
@@ -174,8 +161,8 @@ __global__ void judge_rows(const std::int32_t* expert_of_row, std::int64_t rows,
     Sums sums;
     for (std::int64_t k = 0; k < (d_ff == DffDimension::k ? width : weights.k); ++k) {
       const WeightPlace place = weight_place(weights, d_ff, expert, k, column);
-      sums.add(load(in.data, row * in.leading_dimension + k, in.type),
-               load(place.data, place.index, weights.type));
+      sums.add(load_element(in.data, row * in.leading_dimension + k, in.type),
+               load_element(place.data, place.index, weights.type));
     }
     if (sums_out != nullptr) sums_out[row * weights.n + column] = sums.value;
     judge(own, sums, out.data, before, i, out.type, accumulate);
@@ -192,8 +179,8 @@ __global__ void judge_gradients(ExpertRows rows, RowsView a, RowsView b, ExpertG
     Sums sums;
     for (std::int64_t row = rows.row_begin[expert]; row < rows.row_begin[expert] + rows.row_count[expert];
          ++row)
-      sums.add(load(a.data, row * a.leading_dimension + m, a.type),
-               load(b.data, row * b.leading_dimension + n, b.type));
+      sums.add(load_element(a.data, row * a.leading_dimension + m, a.type),
+               load_element(b.data, row * b.leading_dimension + n, b.type));
     if (sums_out != nullptr) sums_out[i] = sums.value;
     const std::int64_t bytes = element_bytes(dw.type);
     const char* base = static_cast<const char*>(dw.data);
