@@ -4,6 +4,7 @@
 #pragma once
 #include <string>
 
+#include "matrix_span.hpp"
 #include "product_arguments.hpp"
 #include "tile_rule_check.hpp"
 
@@ -30,32 +31,27 @@ inline void require_type(ElementType type, ElementType expected, const std::stri
 
 inline constexpr std::int64_t int32_max = std::numeric_limits<std::int32_t>::max();
 
-/// Addresses that an operand may touch, as far as the host knows.
-struct AddressRange {
-  std::string name;
-  std::uintptr_t begin;
-  std::int64_t bytes;
-};
-
 /// A matrix of `rows` rows: its data must be there and hold its leading dimension.
-inline AddressRange matrix_range(const std::string& name, const void* data, std::int64_t rows,
-                                 std::int64_t columns, std::int64_t leading_dimension, ElementType type) {
+inline MatrixSpan matrix_span(const std::string& name, const void* data, std::int64_t rows,
+                              std::int64_t columns, std::int64_t leading_dimension, ElementType type) {
   require_at_least(leading_dimension, columns, name + ".leading_dimension");
-  const auto address = reinterpret_cast<std::uintptr_t>(data);
-  if (rows == 0) return {name, address, 0};
+  const std::int64_t bytes = element_bytes(type);
+  if (rows == 0) return {};
   require(data != nullptr, name + ".data", "null", "device memory");
-  require(address % static_cast<std::uintptr_t>(element_bytes(type)) == 0, name + ".data", "misaligned",
-          "an address that is a multiple of the element size");
-  const std::int64_t last_row = checked_product(rows - 1, leading_dimension, name.c_str());
-  const std::int64_t elements = checked_sum(last_row, columns, name.c_str());
-  return {name, address, checked_product(elements, element_bytes(type), name.c_str())};
+  require(reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(bytes) == 0, name + ".data",
+          "misaligned", "a multiple of the element's bytes");
+  const std::int64_t pitch_bytes = checked_product(leading_dimension, bytes, name.c_str());
+  checked_product(rows, pitch_bytes, name.c_str());
+  return {data, rows, columns * bytes, pitch_bytes};
 }
 
-inline void require_apart(const AddressRange& output, const AddressRange& input) {
-  const bool apart = output.bytes == 0 || input.bytes == 0 ||
-                     output.begin >= input.begin + static_cast<std::uintptr_t>(input.bytes) ||
-                     input.begin >= output.begin + static_cast<std::uintptr_t>(output.bytes);
-  require(apart, output.name, "overlapping " + input.name, "memory of its own");
+/// The memory from the first byte of a matrix to the last of the one `repetitions - 1` strides further.
+inline MatrixSpan repeated(const MatrixSpan& one, std::int64_t repetitions, std::int64_t stride_bytes,
+                           const std::string& name) {
+  const std::int64_t last = checked_product(repetitions - 1, stride_bytes, name.c_str());
+  const std::int64_t bytes =
+      checked_sum(last, (one.rows - 1) * one.pitch_bytes + one.row_bytes, name.c_str());
+  return {one.data, 1, bytes, bytes};
 }
 
 inline void check_rows(const ExpertRows& rows, bool needs_tiles) {
@@ -73,20 +69,18 @@ inline void check_rows(const ExpertRows& rows, bool needs_tiles) {
           std::to_string(bound) + ", the bound for these rows, experts and this tile rule");
 }
 
-/// One tensor of the weights; `outer` x `inner` elements of each expert as the order lays them out.
-inline AddressRange tensor_range(const std::string& name, const ExpertWeights& weights,
-                                 const WeightTensor& tensor, std::int64_t outer, std::int64_t inner) {
+/// One tensor of the weights: `outer` x `inner` elements of each expert as the order lays them out. What only
+/// the device knows (separate tensors, how far stacked widths reach) is not in the span.
+inline MatrixSpan tensor_span(const std::string& name, const ExpertWeights& weights,
+                              const WeightTensor& tensor, std::int64_t outer, std::int64_t inner) {
   require_at_least(weights.leading_dimension, inner, "weights.leading_dimension");
-  if (tensor.matrices != nullptr) return {name, 0, 0};
-  const AddressRange one =
-      matrix_range(name, tensor.data, outer, inner, weights.leading_dimension, weights.type);
-  // How far stacked widths reach is known on the device alone.
-  if (weights.widths.d_ff != nullptr) return {name, one.begin, element_bytes(weights.type)};
+  if (tensor.matrices != nullptr) return {};
+  const MatrixSpan one =
+      matrix_span(name, tensor.data, outer, inner, weights.leading_dimension, weights.type);
+  const std::int64_t bytes = element_bytes(weights.type);
+  if (weights.widths.d_ff != nullptr) return {one.data, 1, bytes, bytes};
   require_at_least(tensor.expert_stride, 0, name + ".expert_stride");
-  const std::int64_t last = checked_product(weights.experts - 1, tensor.expert_stride, name.c_str());
-  return {
-      name, one.begin,
-      checked_sum(one.bytes, checked_product(last, element_bytes(weights.type), name.c_str()), name.c_str())};
+  return repeated(one, weights.experts, checked_product(tensor.expert_stride, bytes, name.c_str()), name);
 }
 
 inline void check(const RowsByWeights& product) {
@@ -115,13 +109,16 @@ inline void check(const RowsByWeights& product) {
 
   const bool k_by_n = weights.order == WeightOrder::k_by_n;
   const std::int64_t rows = product.rows.rows_bound, outer = k_by_n ? k : n, inner = k_by_n ? n : k;
-  const AddressRange first = tensor_range("weights.first", weights, weights.first, outer, inner);
-  const AddressRange out = matrix_range("the output", product.out.data, rows, weights.n,
-                                        product.out.leading_dimension, weights.type);
-  require_apart(out, matrix_range("the input", product.in.data, rows, weights.k, product.in.leading_dimension,
-                                  weights.type));
-  require_apart(out, first);
-  if (split) require_apart(out, tensor_range("weights.second", weights, second, outer, inner));
+  const MatrixSpan first = tensor_span("weights.first", weights, weights.first, outer, inner);
+  const MatrixSpan out = matrix_span("the output", product.out.data, rows, weights.n,
+                                     product.out.leading_dimension, weights.type);
+  const MatrixSpan in =
+      matrix_span("the input", product.in.data, rows, weights.k, product.in.leading_dimension, weights.type);
+  check_no_overlap(out, "the output", in, "the input");
+  check_no_overlap(out, "the output", first, "weights.first");
+  if (split)
+    check_no_overlap(out, "the output", tensor_span("weights.second", weights, second, outer, inner),
+                     "weights.second");
 }
 
 inline void check(const RowsTransposedByRows& product) {
@@ -136,20 +133,20 @@ inline void check(const RowsTransposedByRows& product) {
   if (dw.experts == 0) return;
 
   const std::int64_t rows = product.rows.rows_bound;
-  const AddressRange a =
-      matrix_range("a", product.a.data, rows, dw.m, product.a.leading_dimension, product.a.type);
-  const AddressRange b =
-      matrix_range("b", product.b.data, rows, dw.n, product.b.leading_dimension, product.b.type);
+  const MatrixSpan a =
+      matrix_span("a", product.a.data, rows, dw.m, product.a.leading_dimension, product.a.type);
+  const MatrixSpan b =
+      matrix_span("b", product.b.data, rows, dw.n, product.b.leading_dimension, product.b.type);
   require_at_least(dw.leading_dimension, dw.n, "dw.leading_dimension");
   if (dw.matrices != nullptr) return;
-  AddressRange out = matrix_range("dw", dw.data, dw.m, dw.n, dw.leading_dimension, dw.type);
-  if (dw.experts > 1) {
-    require_at_least(dw.expert_stride, out.bytes / element_bytes(dw.type), "dw.expert_stride");
-    const std::int64_t last = checked_product(dw.experts - 1, dw.expert_stride, "dw");
-    out.bytes = checked_sum(out.bytes, checked_product(last, element_bytes(dw.type), "dw"), "dw");
-  }
-  require_apart(out, a);
-  require_apart(out, b);
+  const std::int64_t bytes = element_bytes(dw.type);
+  const MatrixSpan one = matrix_span("dw", dw.data, dw.m, dw.n, dw.leading_dimension, dw.type);
+  const std::int64_t least_stride = (dw.m - 1) * dw.leading_dimension + dw.n;
+  if (dw.experts > 1) require_at_least(dw.expert_stride, least_stride, "dw.expert_stride");
+  const MatrixSpan all =
+      repeated(one, dw.experts, checked_product(dw.experts > 1 ? dw.expert_stride : 0, bytes, "dw"), "dw");
+  check_no_overlap(all, "dw", a, "a");
+  check_no_overlap(all, "dw", b, "b");
 }
 
 }  // namespace dropless::product_checks

@@ -77,13 +77,55 @@ class TensorCoreTile {
     for (int stage = 0; stage < stages - 1; ++stage) load_next(problem);
   }
 
-  /// The sums of the tile that `start` began.
+  /// Sums up the tile that `start` began. While one 16 x 16 piece of a is multiplied with 16 x 64 of b, the
+  /// next pieces are read.
   __device__ __forceinline__ void multiply(const TileProblem<Element>& problem) {
     const int pieces = pieces_of_warp(problem);
-    if (ByChunks && pieces == pieces_per_warp)
-      multiply<true>(problem, pieces);
-    else
-      multiply<false>(problem, pieces);
+#pragma unroll
+    for (auto& piece_sums : sums_)
+#pragma unroll
+      for (auto& fragment : piece_sums)
+#pragma unroll
+        for (float& sum : fragment) sum = 0.0f;
+    const int k_part = problem.k_part;
+    int part = problem.k_parts, left = k_part, stage = 0;
+    std::uint32_t a[2][4], b[2][warp_tile / 16][4];
+    wait_for_copies<stages - 2>();
+    __syncthreads();
+    if (k_part == 0) return;
+    load_a(a[0], 0, 0, 0);
+    load_b(b[0], 0, 0);
+    while (part > 0) {
+      load_next(problem);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const bool multiplies = half == 0 || left > depth / 2;
+#pragma unroll
+        for (int i = 0; i < pieces_per_warp; ++i) {
+          if (i + 1 < pieces_per_warp) {
+            if (i + 1 < pieces) load_a(a[(i + 1) % 2], stage, i + 1, half * depth / 2);
+          } else {
+            if (half == 1) {
+              wait_for_copies<stages - 2>();
+              __syncthreads();
+              stage = (stage + 1) % stages;
+            }
+            load_a(a[0], stage, 0, (1 - half) * depth / 2);
+            load_b(b[1 - half], stage, (1 - half) * depth / 2);
+          }
+          if (multiplies && i < pieces)
+#pragma unroll
+            for (int j = 0; j < warp_tile / 8; ++j)
+              multiply_fragments<Element>(sums_[i][j], a[i % 2], b[half][j / 2][j % 2 * 2],
+                                          b[half][j / 2][j % 2 * 2 + 1]);
+        }
+      }
+      left -= depth;
+      if (left <= 0) {
+        left = k_part;
+        --part;
+      }
+    }
   }
 
   __device__ __forceinline__ void store(const TileProblem<Element>& problem, ElementType out_type,
@@ -116,8 +158,7 @@ class TensorCoreTile {
   __device__ __forceinline__ static int piece_row(int i) { return (warp_row() + i * warp_rows) * piece; }
   /// How many 16-row pieces of the tile this warp computes.
   __device__ __forceinline__ static int pieces_of_warp(const TileProblem<Element>& problem) {
-    const int all = (problem.rows + piece - 1) / piece;
-    return warp_column() < problem.columns ? (all - warp_row() + warp_rows - 1) / warp_rows : 0;
+    return warp_column() < problem.columns ? pieces_of_warp_row(problem.rows, warp_row(), warp_rows) : 0;
   }
 
   __device__ __forceinline__ void aim(const TileProblem<Element>& problem) {
@@ -162,57 +203,6 @@ class TensorCoreTile {
                         warp_column() + j * 16, k);
   }
 
-  /// The k loop. While one 16 x 16 piece of a is multiplied with 16 x 64 of b, the next pieces are read.
-  /// Full: all pieces of this warp have rows.
-  template <bool Full>
-  __device__ __forceinline__ void multiply(const TileProblem<Element>& problem, int pieces) {
-#pragma unroll
-    for (auto& piece_sums : sums_)
-#pragma unroll
-      for (auto& fragment : piece_sums)
-#pragma unroll
-        for (float& sum : fragment) sum = 0.0f;
-    const int k_part = problem.k_part;
-    int part = problem.k_parts, left = k_part, stage = 0;
-    std::uint32_t a[2][4], b[2][warp_tile / 16][4];
-    wait_for_copies<stages - 2>();
-    __syncthreads();
-    if (k_part == 0) return;
-    load_a(a[0], 0, 0, 0);
-    load_b(b[0], 0, 0);
-    while (part > 0) {
-      load_next(problem);
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const bool multiplies = half == 0 || left > depth / 2;
-#pragma unroll
-        for (int i = 0; i < pieces_per_warp; ++i) {
-          if (i + 1 < pieces_per_warp) {
-            if (Full || i + 1 < pieces) load_a(a[(i + 1) % 2], stage, i + 1, half * depth / 2);
-          } else {
-            if (half == 1) {
-              wait_for_copies<stages - 2>();
-              __syncthreads();
-              stage = (stage + 1) % stages;
-            }
-            load_a(a[0], stage, 0, (1 - half) * depth / 2);
-            load_b(b[1 - half], stage, (1 - half) * depth / 2);
-          }
-          if (Full ? multiplies : multiplies && i < pieces)
-#pragma unroll
-            for (int j = 0; j < warp_tile / 8; ++j)
-              multiply_fragments<Element>(sums_[i][j], a[i % 2], b[half][j / 2][j % 2 * 2],
-                                          b[half][j / 2][j % 2 * 2 + 1]);
-        }
-      }
-      left -= depth;
-      if (left <= 0) {
-        left = k_part;
-        --part;
-      }
-    }
-  }
-
   uint4* shared_;
   float sums_[pieces_per_warp][warp_tile / 8][4];
   OperandLoader<Element, rows, depth, threads, AKInner, ByChunks> a_;
@@ -233,9 +223,9 @@ __global__ void __launch_bounds__(256, 1)
   // By one thread; a problem without columns says that no tile is left.
   const auto find_next = [&](TileProblem<Element>& problem) {
     if (threadIdx.x != 0) return;
-    const std::int64_t tiles = tile_count<Tile::rows, Tile::columns>(product);
+    const std::int64_t steps = steps_of<Tile::rows, Tile::columns>(product).size();
     problem.columns = 0;
-    for (; index < tiles && problem.columns <= 0; index += gridDim.x) {
+    for (; index < steps && problem.columns <= 0; index += gridDim.x) {
       problem = tile_problem<Element, Tile::rows, Tile::columns>(product, index);
       if (problem.rows <= 0) problem.columns = 0;
     }

@@ -2,9 +2,8 @@
 // product out[rows, columns] (+)= a[rows, k] b[k, columns] with the raggedness already resolved into pointers
 // and limits. Shared by the tensor-core and the float kernels.
 #pragma once
-#include "column_tiles.hpp"
 #include "product_arguments.hpp"
-#include "tile_raster.hpp"
+#include "product_tiles.hpp"
 
 namespace dropless {
 
@@ -21,10 +20,6 @@ struct TileProblem {
   char* out;  // the tile's first element
   std::int64_t out_leading_dimension;
 };
-
-/// Row tiles that share their weights in L2 while the grid walks along the columns. (A grid of 2^32 tiles
-/// would be an output of 2^47 elements, so the raster's 32 bits suffice.)
-inline constexpr std::uint32_t raster_group = 8;
 
 inline __host__ __device__ bool has_second(const ExpertWeights& weights) {
   return weights.second.data != nullptr || weights.second.matrices != nullptr;
@@ -48,61 +43,44 @@ DROPLESS_HOST_DEVICE inline ColumnTiles column_tiles(const RowsByWeights& produc
   return {product.weights.n / parts, parts, TileColumns};
 }
 
-/// A tile of the list may be taller than a kernel's: it is then cut again, in steps of the kernel's height.
-template <int TileRows>
-DROPLESS_HOST_DEVICE inline std::int64_t cuts_of_list_tile(const RowsByWeights& product) {
-  return ceil_div(product.rows.tile_rule.tile_rows, TileRows);
-}
-
-/// Tiles of a product: the exact number on the device, a bound on the host.
+/// The steps of a product: as many as the device knows of, a bound on the host.
 template <int TileRows, int TileColumns>
-__device__ inline std::int64_t tile_count(const RowsByWeights& product) {
-  return *product.rows.tile_count * cuts_of_list_tile<TileRows>(product) *
-         column_tiles<TileColumns>(product).size();
+DROPLESS_HOST_DEVICE inline RowsByWeightsSteps steps_of(const RowsByWeights& product) {
+#ifdef __CUDA_ARCH__
+  const std::int64_t list_tiles = *product.rows.tile_count;
+#else
+  const std::int64_t list_tiles = product.rows.tile_bound;
+#endif
+  return {list_tiles, product.rows.tile_rule.tile_rows, TileRows, column_tiles<TileColumns>(product).size()};
 }
 template <int TileRows, int TileColumns>
-inline std::int64_t tile_count_bound(const RowsByWeights& product) {
-  return product.rows.tile_bound * cuts_of_list_tile<TileRows>(product) *
-         column_tiles<TileColumns>(product).size();
-}
-template <int TileRows, int TileColumns>
-DROPLESS_HOST_DEVICE inline std::int64_t tile_count(const RowsTransposedByRows& product) {
-  return product.dw.experts * ceil_div(product.dw.m, TileRows) * ceil_div(product.dw.n, TileColumns);
-}
-template <int TileRows, int TileColumns>
-inline std::int64_t tile_count_bound(const RowsTransposedByRows& product) {
-  return tile_count<TileRows, TileColumns>(product);
+DROPLESS_HOST_DEVICE inline WeightGradientSteps steps_of(const RowsTransposedByRows& product) {
+  return {product.dw.experts, product.dw.m, product.dw.n, TileRows, TileColumns};
 }
 
 /// Blocks of a persistent grid for a product.
 template <int TileRows, int TileColumns, class Product>
 unsigned grid_blocks(const Product& product) {
-  const std::int64_t tiles = tile_count_bound<TileRows, TileColumns>(product);
-  return static_cast<unsigned>(tiles < product.multiprocessors ? tiles : product.multiprocessors);
+  const std::int64_t steps = steps_of<TileRows, TileColumns>(product).size();
+  return static_cast<unsigned>(steps < product.multiprocessors ? steps : product.multiprocessors);
 }
 
 template <class Element, int TileRows, int TileColumns>
 __device__ inline TileProblem<Element> tile_problem(const RowsByWeights& product, std::int64_t index) {
   const ExpertWeights& weights = product.weights;
-  const std::int64_t cuts = cuts_of_list_tile<TileRows>(product);
-  const ColumnTiles all_columns = column_tiles<TileColumns>(product);
-  const auto [row_tile, column_tile] =
-      TileRaster{static_cast<std::uint32_t>(*product.rows.tile_count * cuts),
-                 static_cast<std::uint32_t>(all_columns.size()), raster_group}
-          .at(static_cast<std::uint32_t>(index));
-
-  const RowTile tile = product.rows.tiles[row_tile / cuts];
-  const int skipped_rows = static_cast<int>(row_tile % cuts) * TileRows;
+  const RowsByWeightsStep step = steps_of<TileRows, TileColumns>(product).at(index);
+  const RowTile tile = product.rows.tiles[step.list_tile];
   const std::int64_t width = weights.widths.d_ff != nullptr ? weights.widths.d_ff[tile.expert]
                              : product.ragged_n             ? weights.n
                                                             : weights.k;
   const std::int64_t n = product.ragged_n ? width : weights.n, k = product.ragged_n ? weights.k : width;
+  const ColumnTiles all_columns = column_tiles<TileColumns>(product);
   const std::int64_t n_part = n / all_columns.parts;
-  const ColumnTile columns = all_columns.at(column_tile, n_part);
+  const ColumnTile columns = all_columns.at(step.column_tile, n_part);
 
   TileProblem<Element> problem;
-  const std::int64_t row = static_cast<std::int64_t>(tile.row_begin) + skipped_rows;
-  problem.rows = min(tile.rows - skipped_rows, TileRows);
+  const std::int64_t row = static_cast<std::int64_t>(tile.row_begin) + step.first_row;
+  problem.rows = min(tile.rows - step.first_row, TileRows);
   problem.columns = static_cast<int>(columns.size);
   problem.k_parts = has_second(weights) && !product.split_n ? 2 : 1;
   problem.k_part = static_cast<int>(k / problem.k_parts);
@@ -126,12 +104,7 @@ __device__ inline TileProblem<Element> tile_problem(const RowsByWeights& product
 
 template <class Element, int TileRows, int TileColumns>
 __device__ inline TileProblem<Element> tile_problem(const RowsTransposedByRows& product, std::int64_t index) {
-  const TileRaster raster{static_cast<std::uint32_t>(ceil_div(product.dw.m, TileRows)),
-                          static_cast<std::uint32_t>(ceil_div(product.dw.n, TileColumns)), raster_group};
-  const std::int64_t expert = index / raster.size();
-  const auto [row_tile, column_tile] = raster.at(static_cast<std::uint32_t>(index % raster.size()));
-  const std::int64_t m = static_cast<std::int64_t>(row_tile) * TileRows;
-  const std::int64_t n = static_cast<std::int64_t>(column_tile) * TileColumns;
+  const auto [expert, m, n] = steps_of<TileRows, TileColumns>(product).at(index);
   const std::int64_t begin = product.rows.row_begin[expert];
   const int count = product.rows.row_count[expert];
 

@@ -30,15 +30,15 @@ namespace dropless {
 enum class WeightOrder : std::int32_t { k_by_n, n_by_k };
 
 /// One tensor of expert matrices. Either one allocation with a stride, or `matrices`: a device array of
-/// `experts` device pointers (E separate tensors, prepared once at load time).
+/// `experts` device pointers (E separate tensors, prepared once at load time), each a multiple of 16 bytes.
 struct WeightTensor {
   const void* data = nullptr;
-  std::int64_t expert_stride = 0;  ///< elements from one expert's matrix to the next; unused with widths
+  std::int64_t expert_stride = 0;  ///< elements, 0 or more, between experts' matrices; unused with widths
   const void* const* matrices = nullptr;  ///< device [experts]; replaces data and expert_stride
 };
 
-/// Experts of different widths d_ff. Weights are then stacked along d_ff: expert e's slice begins at row (or
-/// column) d_ff_begin[e] of the stacked tensor.
+/// Experts of different widths d_ff, 0..the full one. Weights are then stacked along d_ff: expert e's slice
+/// begins at row (or column) d_ff_begin[e] of the stacked tensor. Separate tensors need no begins.
 struct ExpertWidths {
   const std::int32_t* d_ff = nullptr;        ///< device [experts]; null: every expert has the full width
   const std::int32_t* d_ff_begin = nullptr;  ///< device [experts]
@@ -46,7 +46,7 @@ struct ExpertWidths {
 
 /// The matrices W[e], each k x n (k input features, n output features), of `experts` experts. With `second`
 /// the d_ff dimension (n in sdd, k in dsd) is the concatenation of two tensors of half the size each, gate
-/// then up.
+/// then up; d_ff[e] then counts both halves and is even, and d_ff_begin[e] counts within one tensor.
 struct ExpertWeights {
   ElementType type = ElementType::bf16;
   std::int64_t experts = 0;

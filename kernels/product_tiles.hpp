@@ -1,0 +1,92 @@
+// Which part of a product each step of a portable grid computes: plain index arithmetic, so that the CPU can
+// test that every output element is covered exactly once and count the rows that are scheduled.
+#pragma once
+#include "dropless/integer_math.hpp"
+#include "dropless/row_tiles.hpp"
+#include "tile_raster.hpp"
+
+namespace dropless {
+
+/// Row tiles that share their weights in L2 while the grid walks along the columns.
+inline constexpr std::uint32_t raster_group = 8;
+
+struct ColumnTile {
+  std::int64_t part;
+  std::int64_t begin;  ///< first column, within the part
+  std::int64_t size;   ///< zero or less where the tile lies past an expert's part
+};
+
+/// The columns of a product cut into tiles. They come in equal parts (gate and up as two tensors) and no tile
+/// spans two; experts whose parts are narrower leave their last tiles empty.
+struct ColumnTiles {
+  std::int64_t widest_part;  ///< columns of the widest expert's part
+  std::int64_t parts;
+  std::int64_t tile_columns;
+
+  DROPLESS_HOST_DEVICE constexpr std::int64_t size() const {
+    return parts * ceil_div(widest_part, tile_columns);
+  }
+  /// Tile `index` of [0, size()) for an expert whose parts have `part_columns` columns.
+  DROPLESS_HOST_DEVICE constexpr ColumnTile at(std::int64_t index, std::int64_t part_columns) const {
+    const std::int64_t per_part = ceil_div(widest_part, tile_columns);
+    const std::int64_t begin = index % per_part * tile_columns, left = part_columns - begin;
+    return {index / per_part, begin, left < tile_columns ? left : tile_columns};
+  }
+};
+
+struct RowsByWeightsStep {
+  std::int64_t list_tile;    ///< entry of the tile list
+  std::int32_t first_row;    ///< of the rows of that entry
+  std::int64_t column_tile;  ///< of the column tiles
+};
+
+/// The steps of rows x weights: (tile of the list, column tile). A tile of the list may be taller than a
+/// kernel's: it is then cut again, in steps of the kernel's height. (2^32 steps would be an output of 2^47
+/// elements, so the raster's 32 bits suffice.)
+struct RowsByWeightsSteps {
+  std::int64_t list_tiles;
+  std::int32_t list_tile_rows;  ///< the list's RowTileRule::tile_rows
+  std::int32_t kernel_tile_rows;
+  std::int64_t column_tiles;
+
+  DROPLESS_HOST_DEVICE constexpr std::int64_t cuts() const {
+    return ceil_div(list_tile_rows, kernel_tile_rows);
+  }
+  DROPLESS_HOST_DEVICE constexpr std::int64_t size() const { return list_tiles * cuts() * column_tiles; }
+  DROPLESS_HOST_DEVICE RowsByWeightsStep at(std::int64_t index) const {
+    const TileRaster raster{static_cast<std::uint32_t>(list_tiles * cuts()),
+                            static_cast<std::uint32_t>(column_tiles), raster_group};
+    const TileRaster::Position position = raster.at(static_cast<std::uint32_t>(index));
+    return {position.row_tile / cuts(),
+            static_cast<std::int32_t>(position.row_tile % cuts()) * kernel_tile_rows, position.column_tile};
+  }
+};
+
+struct WeightGradientStep {
+  std::int64_t expert, m, n;  ///< the tile's first row and column of the expert's gradient
+};
+
+/// The steps of a weight gradient: the tiles of one expert's m x n matrix after those of the one before.
+struct WeightGradientSteps {
+  std::int64_t experts, m, n, tile_rows, tile_columns;
+
+  DROPLESS_HOST_DEVICE constexpr TileRaster raster() const {
+    return {static_cast<std::uint32_t>(ceil_div(m, tile_rows)),
+            static_cast<std::uint32_t>(ceil_div(n, tile_columns)), raster_group};
+  }
+  DROPLESS_HOST_DEVICE std::int64_t size() const { return experts * raster().size(); }
+  DROPLESS_HOST_DEVICE WeightGradientStep at(std::int64_t index) const {
+    const TileRaster tiles = raster();
+    const TileRaster::Position position = tiles.at(static_cast<std::uint32_t>(index % tiles.size()));
+    return {index / tiles.size(), position.row_tile * tile_rows, position.column_tile * tile_columns};
+  }
+};
+
+/// How many of a tile's 16-row pieces warp row `warp_row` computes: pieces warp_row, warp_row + warp_rows,
+/// ...
+DROPLESS_HOST_DEVICE constexpr int pieces_of_warp_row(int tile_rows, int warp_row, int warp_rows) {
+  const int pieces = (tile_rows + 15) / 16;
+  return (pieces - warp_row + warp_rows - 1) / warp_rows;
+}
+
+}  // namespace dropless

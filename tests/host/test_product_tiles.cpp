@@ -1,0 +1,130 @@
+// The steps of the portable grids, walked on the CPU as the kernels walk them: every output element exactly
+// once, and as many scheduled rows as the report counts.
+#include <map>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "catch.hpp"
+#include "mma_layout.hpp"
+#include "product_tiles.hpp"
+
+using namespace dropless;
+
+namespace {
+
+constexpr int tile_rows = 128, tile_columns = 256;
+
+std::vector<RowTile> tile_list(const std::vector<std::int32_t>& rows_per_expert, RowTileRule rule) {
+  std::vector<RowTile> tiles;
+  std::int64_t begin = 0;
+  for (std::size_t e = 0; e < rows_per_expert.size(); ++e) {
+    const std::int64_t rows = rows_per_expert[e];
+    for (std::int64_t i = 0; i < row_tile_count(rows, rule); ++i) {
+      const std::int64_t first = row_tile_begin(rows, i, rule), last = row_tile_begin(rows, i + 1, rule);
+      tiles.push_back({static_cast<std::int32_t>(e), static_cast<std::int32_t>(begin + first),
+                       static_cast<std::int32_t>(last - first), static_cast<std::int32_t>(first)});
+    }
+    begin += rows;
+  }
+  return tiles;
+}
+
+/// How often each (row, column) of the output is computed, and the rows scheduled per column tile.
+struct Walk {
+  std::map<std::pair<std::int64_t, std::int64_t>, int> times;
+  std::map<std::int64_t, std::int64_t> scheduled_rows;
+};
+
+Walk walk(const std::vector<RowTile>& tiles, RowTileRule rule, const ColumnTiles& columns,
+          const std::vector<std::int64_t>& part_columns) {
+  Walk result;
+  const RowsByWeightsSteps steps{static_cast<std::int64_t>(tiles.size()), rule.tile_rows, tile_rows,
+                                 columns.size()};
+  for (std::int64_t index = 0; index < steps.size(); ++index) {
+    const RowsByWeightsStep step = steps.at(index);
+    const RowTile& tile = tiles[static_cast<std::size_t>(step.list_tile)];
+    const std::int64_t width = part_columns[static_cast<std::size_t>(tile.expert)];
+    const ColumnTile column = columns.at(step.column_tile, width);
+    const int rows = std::min(tile.rows - step.first_row, tile_rows);
+    if (rows <= 0 || column.size <= 0) continue;
+    result.scheduled_rows[step.column_tile] +=
+        16 * (pieces_of_warp_row(rows, 0, 2) + pieces_of_warp_row(rows, 1, 2));
+    for (std::int64_t row = 0; row < rows; ++row)
+      for (std::int64_t n = 0; n < column.size; ++n)
+        ++result.times[{tile.row_begin + step.first_row + row, column.part * width + column.begin + n}];
+  }
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("portable steps: every element of rows x weights once, whatever the rule, parts and widths") {
+  std::mt19937 random(5);
+  for (int round = 0; round < 40; ++round) {
+    const RowTileRule rule =
+        std::vector<RowTileRule>{{128, 16}, {16, 16}, {192, 16}, {256, 64}}[random() % 4];
+    const std::int64_t parts = 1 + static_cast<std::int64_t>(random() % 2);
+    const std::int64_t widest = 1 + static_cast<std::int64_t>(random() % 300);
+    std::vector<std::int32_t> rows;
+    std::vector<std::int64_t> widths;
+    std::int64_t elements = 0;
+    for (int e = 0; e < 5; ++e) {
+      rows.push_back(random() % 3 == 0 ? 0 : static_cast<std::int32_t>(random() % 300));
+      widths.push_back(static_cast<std::int64_t>(random() % static_cast<unsigned>(widest + 1)));
+      elements += rows.back() * widths.back() * parts;
+    }
+    const Walk covered = walk(tile_list(rows, rule), rule, {widest, parts, tile_columns}, widths);
+    REQUIRE(static_cast<std::int64_t>(covered.times.size()) == elements);
+    for (const auto& [place, times] : covered.times) REQUIRE(times == 1);
+  }
+}
+
+TEST_CASE("portable steps: scheduled rows are those that row_tiles.hpp counts") {
+  const RowTileRule rule;
+  const std::vector<std::int32_t> rows{0, 1, 15, 16, 17, 127, 128, 129, 300, 1000};
+  std::int64_t expected = 0;
+  for (const std::int32_t count : rows) expected += scheduled_rows(count, rule);
+  const ColumnTiles columns{300, 1, tile_columns};
+  const Walk covered =
+      walk(tile_list(rows, rule), rule, columns, std::vector<std::int64_t>(rows.size(), 300));
+  REQUIRE(static_cast<std::int64_t>(covered.scheduled_rows.size()) == columns.size());
+  for (const auto& [column_tile, scheduled] : covered.scheduled_rows) REQUIRE(scheduled == expected);
+}
+
+TEST_CASE("portable steps: every element of every gradient once") {
+  for (const std::int64_t m : {1, 128, 300, 1152})
+    for (const std::int64_t n : {1, 256, 700}) {
+      const WeightGradientSteps steps{3, m, n, tile_rows, tile_columns};
+      std::map<std::pair<std::int64_t, std::pair<std::int64_t, std::int64_t>>, int> times;
+      for (std::int64_t index = 0; index < steps.size(); ++index) {
+        const WeightGradientStep step = steps.at(index);
+        REQUIRE(step.m < m);
+        REQUIRE(step.n < n);
+        ++times[{step.expert, {step.m, step.n}}];
+      }
+      REQUIRE(static_cast<std::int64_t>(times.size()) ==
+              3 * ceil_div(m, tile_rows) * ceil_div(n, tile_columns));
+    }
+}
+
+TEST_CASE("a tile's pieces are shared out among the warp rows without gap or overlap") {
+  for (int rows = 1; rows <= 128; ++rows) {
+    const int first = pieces_of_warp_row(rows, 0, 2), second = pieces_of_warp_row(rows, 1, 2);
+    REQUIRE(first + second == (rows + 15) / 16);
+    REQUIRE((first == second || first == second + 1));
+    REQUIRE(first <= 4);
+  }
+}
+
+TEST_CASE("one thread's passes over a stage keep the swizzle's turn") {
+  const auto check = [](auto layout, int chunks_per_row) {
+    for (int row = 0; row + 8 < decltype(layout)::chunks / chunks_per_row; ++row)
+      for (int chunk = 0; chunk < chunks_per_row; ++chunk)
+        REQUIRE(layout.slot(row + 8, chunk) == layout.slot(row, chunk) + 8 * chunks_per_row);
+  };
+  check(OperandStage<128, 32>{true}, 4);
+  check(OperandStage<256, 32>{true}, 4);
+  check(OperandStage<128, 32>{false}, 16);
+  check(OperandStage<256, 32>{false}, 32);
+}
