@@ -66,17 +66,10 @@ RoutingFigures LayerSums::figures(const ReportPlan& plan) const {
   out.duplicate_rows = duplicate_rows_;
   out.active_experts = active_experts_;
   out.empty_experts = batches_with_rows_ * plan.experts - active_experts_;
-  out.experts_never_used = std::count(rows_per_expert_.begin(), rows_per_expert_.end(), 0);
   out.max_over_mean = mean(max_over_mean_, batches_with_rows_);
   out.max_over_mean_max = max_over_mean_most_;
   out.coefficient_of_variation = mean(coefficient_of_variation_, batches_with_rows_);
   out.gini = mean(gini_, batches_with_rows_);
-  const Imbalance summed = summed_imbalance(rows_per_expert_);
-  out.summed_max_over_mean = summed.max_over_mean;
-  out.summed_coefficient_of_variation = summed.coefficient_of_variation;
-  out.summed_gini = summed.gini;
-  out.rows_per_expert = rows_per_expert_;
-
   if (plan.model) {
     const ModelShape& model = *plan.model;
     const ProductCost up = up_product_cost(model.mlp, 1, 1, model.d_model, model.d_ff, model.dtype);
@@ -88,15 +81,8 @@ RoutingFigures LayerSums::figures(const ReportPlan& plan) const {
   for (std::size_t i = 0; i < report_blocks.size(); ++i)
     out.padding_by_block.push_back({report_blocks[i], scheduled_by_block_[i],
                                     padding_fraction(scheduled_by_block_[i], useful_rows_, 0)});
-  if (plan.ranks > 0) {
-    RankFigures ranks{{}, mean(ranks_.max_over_mean, batches_with_rows_), ranks_.most};
-    for (std::int64_t rank = 0; rank < plan.ranks; ++rank)
-      ranks.rows_per_rank.push_back(
-          std::accumulate(rows_per_expert_.begin() + first_expert_of_rank(rank, plan.ranks, plan.experts),
-                          rows_per_expert_.begin() + first_expert_of_rank(rank + 1, plan.ranks, plan.experts),
-                          std::int64_t{0}));
-    out.ranks = std::move(ranks);
-  }
+  if (plan.ranks > 0)
+    out.ranks = RankFigures{{}, mean(ranks_.max_over_mean, batches_with_rows_), ranks_.most};
   if (plan.sms > 0)
     out.tiles = TileFigures{tiles_.tiles,
                             tiles_.waves,
@@ -104,6 +90,23 @@ RoutingFigures LayerSums::figures(const ReportPlan& plan) const {
                             ratio(tiles_.waves * plan.sms - tiles_.tiles, tiles_.waves * plan.sms),
                             mean(tiles_.longest_share, batches_with_rows_),
                             tiles_.longest_share_most};
+  return out;
+}
+
+RoutingFigures LayerSums::layer_figures(const ReportPlan& plan) const {
+  check_rows_of_layer(useful_rows_);
+  RoutingFigures out = figures(plan);
+  out.rows_per_expert = rows_per_expert_;
+  out.experts_never_used = std::count(rows_per_expert_.begin(), rows_per_expert_.end(), 0);
+  const Imbalance summed = summed_imbalance(rows_per_expert_);
+  out.summed_max_over_mean = summed.max_over_mean;
+  out.summed_coefficient_of_variation = summed.coefficient_of_variation;
+  out.summed_gini = summed.gini;
+  const auto first_of = [&](std::int64_t rank) {
+    return rows_per_expert_.begin() + first_expert_of_rank(rank, plan.ranks, plan.experts);
+  };
+  for (std::int64_t rank = 0; rank < plan.ranks; ++rank)
+    out.ranks->rows_per_rank.push_back(std::accumulate(first_of(rank), first_of(rank + 1), std::int64_t{0}));
   return out;
 }
 

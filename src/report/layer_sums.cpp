@@ -9,9 +9,6 @@
 namespace dropless {
 namespace {
 
-/// With this bound on a layer's rows, no sum over its batches comes near 2^63.
-constexpr std::int64_t most_rows = std::int64_t{1} << 40;
-
 double ratio(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
 }
@@ -32,6 +29,10 @@ std::int64_t first_expert_of_rank(std::int64_t rank, std::int64_t ranks, std::in
   return rank * (experts / ranks) + std::min(rank, experts % ranks);
 }
 
+void check_rows_of_layer(std::int64_t rows) {
+  if (rows > std::int64_t{1} << 40) throw Error("rows of a layer", std::to_string(rows), "at most 2^40");
+}
+
 LayerSums::LayerSums(const ReportPlan& plan)
     : rows_per_expert_(static_cast<std::size_t>(plan.experts)),
       policies_(plan.policies.size()),
@@ -44,10 +45,9 @@ void LayerSums::add(const ReportPlan& plan, const BatchRows& rows, std::int64_t 
   unrouted_ += unrouted;
   duplicate_rows_ += duplicate_rows;
   if (rows.rows() == 0) return;
-  if (rows.rows() > most_rows - useful_rows_)
-    throw Error("rows of a layer", "more than 2^40", "at most 2^40");
   ++batches_with_rows_;
   useful_rows_ += rows.rows();
+  check_rows_of_layer(useful_rows_);
   active_experts_ += rows.active_experts();
   rows_of_batches_.add(rows.rows());
   const std::int64_t* counts = rows.rows_per_expert().data();

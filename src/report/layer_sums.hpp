@@ -28,6 +28,9 @@ constexpr std::array<std::int64_t, 5> report_blocks{16, 32, 64, 128, 256};
 /// The first expert of rank `rank` of `ranks`: the first experts % ranks ranks hold one more than the others.
 std::int64_t first_expert_of_rank(std::int64_t rank, std::int64_t ranks, std::int64_t experts);
 
+/// Throws Error past 2^40 rows: within that bound no sum over a layer's batches comes near 2^63.
+void check_rows_of_layer(std::int64_t rows);
+
 /// Memory that one worker reuses from batch to batch.
 struct BatchScratch {
   GiniCounter gini;
@@ -50,8 +53,10 @@ class LayerSums {
   const RowHistogram& rows_of_batches() const { return rows_of_batches_; }
   const std::array<std::int64_t, 20>& batches_by_padding() const { return batches_by_padding_; }
 
-  /// The figures of these batches. Those by expert mean something for one layer only.
+  /// The figures of these batches, without those by expert, which mean something for one layer only.
   RoutingFigures figures(const ReportPlan& plan) const;
+  /// The figures of one layer, those by expert included.
+  RoutingFigures layer_figures(const ReportPlan& plan) const;
 
  private:
   struct PolicySums {

@@ -45,16 +45,6 @@ LayerSums sum_of(const ReportPlan& plan, bool exact, std::initializer_list<const
   return sums;
 }
 
-/// Figures of all layers: what only makes sense by expert of one layer is left out.
-RoutingFigures total_figures(const ReportPlan& plan, const LayerSums& sums, std::int64_t experts_never_used) {
-  RoutingFigures totals = sums.figures(plan);
-  totals.experts_never_used = experts_never_used;
-  totals.summed_max_over_mean = totals.summed_coefficient_of_variation = totals.summed_gini = 0;
-  totals.rows_per_expert.clear();
-  if (totals.ranks) totals.ranks->rows_per_rank.clear();
-  return totals;
-}
-
 }  // namespace
 
 Report make_report(Trace& trace, const ReportOptions& options, Progress progress, void* context) {
@@ -75,7 +65,7 @@ Report make_report(Trace& trace, const ReportOptions& options, Progress progress
   for (std::size_t i = 0; i < facts.size(); ++i) {
     const LayerParts parts = gathered.take_layer(i);
     const LayerSums sums = sum_of(plan, exact, {parts.plain.get(), parts.warmup.get()});
-    LayerFigures layer{facts[i].layer, facts[i].dense, facts[i].warmup_rows, sums.figures(plan), {}};
+    LayerFigures layer{facts[i].layer, facts[i].dense, facts[i].warmup_rows, sums.layer_figures(plan), {}};
     report.trace_batches += layer.figures.batches;
     report.trace_tokens += layer.figures.tokens;
     report.trace_assignments += layer.figures.useful_rows + layer.figures.unrouted;
@@ -85,7 +75,7 @@ Report make_report(Trace& trace, const ReportOptions& options, Progress progress
     std::int64_t corrected = layer.figures.experts_never_used;
     if (parts.warmup) {
       const LayerSums without = sum_of(plan, exact, {parts.plain.get(), parts.corrected.get()});
-      layer.without_warmup = without.figures(plan);
+      layer.without_warmup = without.layer_figures(plan);
       corrected = layer.without_warmup->experts_never_used;
       if (!layer.dense) corrected_totals.add(without);
     } else if (!layer.dense) {
@@ -98,10 +88,13 @@ Report make_report(Trace& trace, const ReportOptions& options, Progress progress
     }
     report.layers.push_back(std::move(layer));
   }
-  report.totals = total_figures(plan, totals, never_used);
+  report.totals = totals.figures(plan);
+  report.totals.experts_never_used = never_used;
   const auto has_warmup = [](const LayerFigures& layer) { return !layer.dense && layer.without_warmup; };
-  if (std::any_of(report.layers.begin(), report.layers.end(), has_warmup))
-    report.totals_without_warmup = total_figures(plan, corrected_totals, corrected_never_used);
+  if (std::any_of(report.layers.begin(), report.layers.end(), has_warmup)) {
+    report.totals_without_warmup = corrected_totals.figures(plan);
+    report.totals_without_warmup->experts_never_used = corrected_never_used;
+  }
   report.rows_per_expert = row_quantiles(totals.rows_of_experts(), report.totals.useful_rows);
   report.rows_per_batch = row_quantiles(totals.rows_of_batches(), report.totals.useful_rows);
   report.batches_by_rows = bins_by_rows(totals.rows_of_batches());

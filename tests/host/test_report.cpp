@@ -161,6 +161,24 @@ TEST_CASE("report: FLOPs, bytes, ranks and waves") {
   CHECK(totals.tiles->longest_expert_share == Approx((144.0 / 288 + 1) / 2));
 }
 
+TEST_CASE("report: layers of up to 2^40 rows, with sums that do not wrap; more is refused") {
+  constexpr std::int64_t most = std::int64_t{1} << 40;
+  MemoryTrace trace(2, 1, {{0, {most, 0}}, {1, {most - 1, 1}}});
+  ReportOptions options =
+      with({"max", "capacity:65536:megablocks", "tile:1024x1024", "vllm:1048576", "align:1"});
+  ModelShape model;
+  model.d_model = model.d_ff = 1 << 24;
+  options.model = model;
+  const Report report = make_report(trace, options);
+  CHECK(report.totals.useful_rows == 2 * most);
+  CHECK(report.totals.policies[0].scheduled_rows == 2 * most + 2 * (most - 1));
+  CHECK(report.totals.policies[1].scheduled_rows == 2 * 65536 * most);
+  CHECK(report.totals.policies[2].scheduled_rows == 2 * most + (1 << 20));
+  MemoryTrace over(2, 1, {{0, {most, 0}}, {0, {1, 0}}});
+  CHECK_THROWS_WITH(make_report(over, with({"max"}, 1)), Catch::Contains("rows of a layer"));
+  CHECK_THROWS_WITH(make_report(over, with({"max"}, 2)), Catch::Contains("rows of a layer"));
+}
+
 TEST_CASE("report: options that are refused") {
   MemoryTrace trace(4, 0, {{0, {3, 0, 130, 128}}});
   trace.info().counts_only = true;
