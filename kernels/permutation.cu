@@ -1,6 +1,6 @@
-// Gather, combine and combine's backward: memory-bound kernels in which a warp owns a segment of a row. A
-// warp first fetches the rows of up to 32 slots with one access, a slot a lane, and hands them round by
-// shuffle.
+// Gather, combine and combine's backward: memory-bound kernels, so all that counts is that many accesses are
+// in flight and that rows are touched whole. Gather and combine give a thread block a segment of one token,
+// for most widths the whole row. Backward gives a warp one assignment, whose dot product it owns.
 #include "dropless/permutation.hpp"
 
 #include "launch.cuh"
@@ -9,116 +9,114 @@
 namespace dropless {
 namespace {
 
-constexpr int threads = 256;
+constexpr int backward_threads = 256;
 constexpr unsigned full_warp_mask = 0xffffffffu;
-constexpr int gather_accesses = 4;    // chunks a lane loads before it stores the first
-constexpr int combine_accesses = 2;   // chunks of a row a lane sums at once
-constexpr int combine_slots = 4;      // rows in flight
+constexpr int gather_chunks = 2;      // of the token's row, held by a thread
+constexpr int gather_slots = 4;       // rows whose numbers a thread fetches at once
+constexpr int combine_accesses = 8;   // chunks a thread has in flight: slots times chunks of a row
 constexpr int backward_accesses = 4;  // chunks a lane loads of each operand
 
-__device__ std::int64_t global_warp() { return (std::int64_t{blockIdx.x} * threads + threadIdx.x) / 32; }
-__device__ std::int64_t grid_warps() { return std::int64_t{gridDim.x} * (threads / 32); }
+// The kernels may start before the kernel ahead of them ends. What that one writes is read by plain or
+// streaming loads only: the compiler may move a load through the read-only path ahead of the wait.
 
 template <class Chunk>
-__global__ void __launch_bounds__(threads)
-    gather_rows(RowOrder order, ChunkRows<const Chunk> x, ChunkRows<Chunk> rows, std::int64_t width,
-                std::int64_t segments) {
-  constexpr int segment_chunks = 32 * gather_accesses;
-  const int lane = threadIdx.x % 32, top_k = static_cast<int>(order.top_k);
-  for (std::int64_t item = global_warp(); item < order.tokens * segments; item += grid_warps()) {
-    const std::int64_t token = item / segments, first = item % segments * segment_chunks + lane;
-    const std::int32_t* const token_rows = order.assignment_to_row + token * top_k;
-    const Chunk* const source = x.row(token);
-    Chunk chunks[gather_accesses];
+__global__ void __launch_bounds__(most_segment_threads)
+    gather_rows(RowOrder order, ChunkRows<const Chunk> x, ChunkRows<Chunk> rows, unsigned width) {
+  allow_next_kernel();
+  const unsigned step = blockDim.x, first = blockIdx.x * gather_chunks * step + threadIdx.x;
+  wait_for_previous_kernel();
+  for (std::int64_t token = blockIdx.y; token < order.tokens; token += gridDim.y) {
+    const Chunk* const source = x.row(token) + first;
+    Chunk chunks[gather_chunks];
 #pragma unroll
-    for (int i = 0; i < gather_accesses; ++i)
-      if (first + i * 32 < width) chunks[i] = __ldg(source + first + i * 32);
-    for (int slots = 0; slots < top_k; slots += 32) {
-      const std::int32_t lane_row = slots + lane < top_k ? token_rows[slots + lane] : -1;
-      const int count = min(32, top_k - slots);
-      for (int slot = 0; slot < count; ++slot) {
-        const std::int32_t row = __shfl_sync(full_warp_mask, lane_row, slot);
-        if (row < 0) continue;
-        Chunk* const target = rows.row(row);
+    for (int i = 0; i < gather_chunks; ++i)
+      chunks[i] = first + i * step < width ? __ldcs(source + i * step) : Chunk{};
+    for (int slots = 0; slots < order.top_k; slots += gather_slots) {
+      const SlotRows<gather_slots> targets(order, token, slots);
 #pragma unroll
-        for (int i = 0; i < gather_accesses; ++i)
-          if (first + i * 32 < width) target[first + i * 32] = chunks[i];
+      for (int slot = 0; slot < gather_slots; ++slot) {
+        if (targets.row[slot] < 0) continue;
+        Chunk* const target = rows.row(targets.row[slot]) + first;
+#pragma unroll
+        for (int i = 0; i < gather_chunks; ++i)
+          if (first + i * step < width) target[i * step] = chunks[i];
       }
     }
   }
 }
 
-template <class Element, class Chunk>
-__global__ void __launch_bounds__(threads)
-    combine_rows(RowOrder order, ChunkRows<const Chunk> rows, const float* __restrict__ weights,
-                 ChunkRows<Chunk> out, std::int64_t width, std::int64_t segments, bool accumulate) {
+/// A thread has the chunks of `slots` rows in flight before it adds the first. The weights come after them,
+/// so that the rows need not wait for both the order and the weights.
+template <class Element, class Chunk, int slots>
+__global__ void __launch_bounds__(most_segment_threads)
+    combine_rows(RowOrder order, ChunkRows<const Chunk> rows, const float* weights, ChunkRows<Chunk> out,
+                 unsigned width, bool accumulate) {
   using Elements = ChunkElements<Element, Chunk>;
-  constexpr int segment_chunks = 32 * combine_accesses;
-  const int lane = threadIdx.x % 32, top_k = static_cast<int>(order.top_k);
-  for (std::int64_t item = global_warp(); item < order.tokens * segments; item += grid_warps()) {
-    const std::int64_t token = item / segments, first = item % segments * segment_chunks + lane;
-    const std::int64_t first_assignment = token * top_k;
-    Chunk* const target = out.row(token);
-    float sum[combine_accesses][Elements::count] = {};
+  constexpr int chunks = combine_accesses / slots;
+  allow_next_kernel();
+  const unsigned step = blockDim.x, first = blockIdx.x * chunks * step + threadIdx.x;
+  wait_for_previous_kernel();
+  for (std::int64_t token = blockIdx.y; token < order.tokens; token += gridDim.y) {
+    Chunk* const target = out.row(token) + first;
+    float sum[chunks][Elements::count] = {};
     if (accumulate) {
 #pragma unroll
-      for (int i = 0; i < combine_accesses; ++i) {
-        if (first + i * 32 >= width) continue;
-        const Elements held(target[first + i * 32]);
+      for (int i = 0; i < chunks; ++i) {
+        const Elements held(first + i * step < width ? target[i * step] : Chunk{});
 #pragma unroll
         for (int j = 0; j < Elements::count; ++j) sum[i][j] = held.value[j];
       }
     }
-    for (int slots = 0; slots < top_k; slots += 32) {
-      const bool has_slot = slots + lane < top_k;
-      const std::int32_t lane_row = has_slot ? order.assignment_to_row[first_assignment + slots + lane] : -1;
-      const float lane_weight =
-          has_slot && weights != nullptr ? weights[first_assignment + slots + lane] : 1.0f;
-      const int count = min(32, top_k - slots);
-      for (int batch = 0; batch < count; batch += combine_slots) {
-        Chunk chunks[combine_slots][combine_accesses];
-        std::int32_t row[combine_slots];
-        float weight[combine_slots];
+    for (int first_slot = 0; first_slot < order.top_k; first_slot += slots) {
+      const SlotRows<slots> sources(order, token, first_slot);
+      Chunk loaded[slots][chunks];
 #pragma unroll
-        for (int slot = 0; slot < combine_slots; ++slot) {
-          // Lanes past the token's slots hold row -1, and batch + slot stays below 32.
-          row[slot] = __shfl_sync(full_warp_mask, lane_row, batch + slot);
-          weight[slot] = __shfl_sync(full_warp_mask, lane_weight, batch + slot);
+      for (int slot = 0; slot < slots; ++slot) {
+        const Chunk* const source = rows.row(max(sources.row[slot], 0)) + first;
+        // Each chunk gets a value on either path: merged by the compiler, the loads would wait for each
+        // other.
 #pragma unroll
-          for (int i = 0; i < combine_accesses; ++i)
-            if (row[slot] >= 0 && first + i * 32 < width)
-              chunks[slot][i] = __ldcs(rows.row(row[slot]) + first + i * 32);
-        }
+        for (int i = 0; i < chunks; ++i)
+          loaded[slot][i] =
+              sources.row[slot] >= 0 && first + i * step < width ? __ldcs(source + i * step) : Chunk{};
+      }
+      float weight[slots];
 #pragma unroll
-        for (int slot = 0; slot < combine_slots; ++slot) {
-          if (row[slot] < 0) continue;
+      for (int slot = 0; slot < slots; ++slot)
+        weight[slot] = weights != nullptr && sources.row[slot] >= 0
+                           ? __ldca(weights + token * order.top_k + first_slot + slot)
+                           : 1.0f;
 #pragma unroll
-          for (int i = 0; i < combine_accesses; ++i) {
-            if (first + i * 32 >= width) continue;
-            const Elements elements(chunks[slot][i]);
+      for (int slot = 0; slot < slots; ++slot) {
+        if (sources.row[slot] < 0) continue;
 #pragma unroll
-            for (int j = 0; j < Elements::count; ++j)
-              sum[i][j] = fmaf(weight[slot], elements.value[j], sum[i][j]);
-          }
+        for (int i = 0; i < chunks; ++i) {
+          const Elements elements(loaded[slot][i]);
+#pragma unroll
+          for (int j = 0; j < Elements::count; ++j)
+            sum[i][j] = fmaf(weight[slot], elements.value[j], sum[i][j]);
         }
       }
     }
 #pragma unroll
-    for (int i = 0; i < combine_accesses; ++i)
-      if (first + i * 32 < width) target[first + i * 32] = Elements::pack(sum[i]);
+    for (int i = 0; i < chunks; ++i)
+      if (first + i * step < width) target[i * step] = Elements::pack(sum[i]);
   }
 }
 
 /// A warp takes one assignment and walks its whole row, so the dot product has one order whatever the batch.
 template <class Element, class Chunk>
-__global__ void __launch_bounds__(threads)
-    combine_rows_backward(RowOrder order, ChunkRows<const Chunk> rows, const float* __restrict__ weights,
+__global__ void __launch_bounds__(backward_threads)
+    combine_rows_backward(RowOrder order, ChunkRows<const Chunk> rows, const float* weights,
                           ChunkRows<const Chunk> out_gradient, ChunkRows<Chunk> rows_gradient,
                           float* weights_gradient, std::int64_t width) {
   using Elements = ChunkElements<Element, Chunk>;
+  constexpr int block_warps = backward_threads / 32;
+  allow_next_kernel();
   const int lane = threadIdx.x % 32;
-  for (std::int64_t assignment = global_warp(); assignment < order.tokens * order.top_k;
-       assignment += grid_warps()) {
+  wait_for_previous_kernel();
+  for (std::int64_t assignment = std::int64_t{blockIdx.x} * block_warps + threadIdx.x / 32;
+       assignment < order.tokens * order.top_k; assignment += std::int64_t{gridDim.x} * block_warps) {
     const std::int32_t row = order.assignment_to_row[assignment];
     if (row < 0) {
       if (weights_gradient != nullptr && lane == 0) weights_gradient[assignment] = 0.0f;
@@ -132,7 +130,7 @@ __global__ void __launch_bounds__(threads)
 #pragma unroll
       for (int i = 0; i < backward_accesses; ++i) {
         if (first + i * 32 >= width) continue;
-        gradient_chunks[i] = __ldg(gradient + first + i * 32);
+        gradient_chunks[i] = gradient[first + i * 32];
         if (weights_gradient != nullptr) row_chunks[i] = __ldcs(rows.row(row) + first + i * 32);
       }
 #pragma unroll
@@ -213,13 +211,6 @@ ChunkRows<Chunk> chunk_rows(const MutableRowsView& view) {
           view.leading_dimension * element_bytes(view.type) / std::int64_t{sizeof(Chunk)}};
 }
 
-/// Blocks for `warps` warps; kernels loop, so a cap costs nothing but never passes a grid's limit.
-unsigned blocks_for(std::int64_t warps) {
-  constexpr std::int64_t most = std::int64_t{1} << 30;
-  const std::int64_t blocks = ceil_div(warps, threads / 32);
-  return static_cast<unsigned>(blocks < most ? blocks : most);
-}
-
 template <class Element, int chunk_bytes>
 struct ElementChunk {
   using ElementT = Element;
@@ -245,10 +236,21 @@ void with_element_chunk(const Operands& operands, Function function) {
 template <class Chunk>
 void launch_gather(const RowOrder& order, const RowsView& x, const MutableRowsView& rows,
                    std::int64_t row_bytes, Stream stream) {
-  const std::int64_t width = row_bytes / std::int64_t{sizeof(Chunk)};
-  const std::int64_t segments = ceil_div(width, 32 * gather_accesses);
-  launch("gather_rows", gather_rows<Chunk>, blocks_for(order.tokens * segments), threads, 0, stream,
-         LaunchOrder::after_previous, order, chunk_rows<Chunk>(x), chunk_rows<Chunk>(rows), width, segments);
+  const auto width = static_cast<unsigned>(checked_int32(row_bytes / std::int64_t{sizeof(Chunk)}, "columns"));
+  const SegmentGrid blocks(order.tokens, width, gather_chunks);
+  launch("gather_rows", gather_rows<Chunk>, blocks.grid, blocks.threads, 0, stream,
+         LaunchOrder::overlap_previous, order, chunk_rows<Chunk>(x), chunk_rows<Chunk>(rows), width);
+}
+
+template <class Types, int slots>
+void launch_combine(const RowOrder& order, const RowsView& rows, const float* weights,
+                    const MutableRowsView& out, std::int64_t row_bytes, bool accumulate, Stream stream) {
+  using Chunk = typename Types::Chunk;
+  const auto width = static_cast<unsigned>(checked_int32(row_bytes / std::int64_t{sizeof(Chunk)}, "columns"));
+  const SegmentGrid blocks(order.tokens, width, combine_accesses / slots);
+  launch("combine_rows", combine_rows<typename Types::ElementT, Chunk, slots>, blocks.grid, blocks.threads, 0,
+         stream, LaunchOrder::overlap_previous, order, chunk_rows<Chunk>(rows), weights,
+         chunk_rows<Chunk>(out), width, accumulate);
 }
 
 }  // namespace
@@ -276,14 +278,12 @@ void combine(const RowOrder& order, const RowsView& rows, const float* weights, 
   operands.add(rows, "rows");
   operands.add(out, "out");
   if (operands.empty()) return;
+  const std::int64_t row_bytes = columns * element_bytes(rows.type);
   with_element_chunk(operands, [&](auto types) {
     using Types = decltype(types);
-    using Chunk = typename Types::Chunk;
-    const std::int64_t width = columns * element_bytes(rows.type) / std::int64_t{sizeof(Chunk)};
-    const std::int64_t segments = ceil_div(width, 32 * combine_accesses);
-    launch("combine_rows", combine_rows<typename Types::ElementT, Chunk>, blocks_for(order.tokens * segments),
-           threads, 0, stream, LaunchOrder::after_previous, order, chunk_rows<Chunk>(rows), weights,
-           chunk_rows<Chunk>(out), width, segments, accumulate);
+    // Few slots leave a thread more of each row, so that as much is in flight.
+    const auto launch_slots = order.top_k <= 2 ? launch_combine<Types, 2> : launch_combine<Types, 4>;
+    launch_slots(order, rows, weights, out, row_bytes, accumulate, stream);
   });
 }
 
@@ -299,10 +299,12 @@ void combine_backward(const RowOrder& order, const RowsView& rows, const float* 
     using Types = decltype(types);
     using Chunk = typename Types::Chunk;
     const std::int64_t width = columns * element_bytes(out_gradient.type) / std::int64_t{sizeof(Chunk)};
-    launch("combine_rows_backward", combine_rows_backward<typename Types::ElementT, Chunk>,
-           blocks_for(order.tokens * order.top_k), threads, 0, stream, LaunchOrder::after_previous, order,
-           chunk_rows<Chunk>(rows), weights, chunk_rows<Chunk>(out_gradient),
-           chunk_rows<Chunk>(gradients.rows), gradients.weights, width);
+    // top_k and tokens are checked: their product, and so the blocks, fit in an int.
+    const auto blocks = static_cast<unsigned>(ceil_div(order.tokens * order.top_k, backward_threads / 32));
+    launch("combine_rows_backward", combine_rows_backward<typename Types::ElementT, Chunk>, blocks,
+           backward_threads, 0, stream, LaunchOrder::overlap_previous, order, chunk_rows<Chunk>(rows),
+           weights, chunk_rows<Chunk>(out_gradient), chunk_rows<Chunk>(gradients.rows), gradients.weights,
+           width);
   });
 }
 

@@ -1,8 +1,13 @@
 // How the permutation kernels cut a row: into chunks (16 bytes where operands allow it, else one element),
-// and 32 * n consecutive chunks into a segment, which one warp moves with n independent accesses a lane.
+// and into segments of chunks, which one thread block moves: thread j takes chunks j, j + threads, ... of it,
+// so that each access of the block is contiguous.
 #pragma once
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 
+#include "dropless/integer_math.hpp"
+#include "dropless/row_order.hpp"
 #include "element_conversion.cuh"
 
 namespace dropless {
@@ -35,22 +40,51 @@ struct ChunkRows {
 template <class Element, class Chunk>
 struct ChunkElements {
   static constexpr int count = sizeof(Chunk) / sizeof(Element);
+  struct Array {
+    Element element[count];
+  };
 
   __device__ explicit ChunkElements(const Chunk& chunk) {
-    Element elements[count];
-    memcpy(elements, &chunk, sizeof chunk);
+    const Array array = std::bit_cast<Array>(chunk);
 #pragma unroll
-    for (int i = 0; i < count; ++i) value[i] = to_float(elements[i]);
+    for (int i = 0; i < count; ++i) value[i] = to_float(array.element[i]);
   }
   __device__ static Chunk pack(const float (&values)[count]) {
-    Element elements[count];
+    Array array;
 #pragma unroll
-    for (int i = 0; i < count; ++i) elements[i] = from_float<Element>(values[i]);
-    Chunk chunk;
-    memcpy(&chunk, elements, sizeof chunk);
-    return chunk;
+    for (int i = 0; i < count; ++i) array.element[i] = from_float<Element>(values[i]);
+    return std::bit_cast<Chunk>(array);
   }
   float value[count];
+};
+
+/// The rows of `slots` consecutive slots of a token; -1 past its last. All threads of a block ask for the
+/// same ones, so each access is a broadcast.
+template <int slots>
+struct SlotRows {
+  std::int32_t row[slots];
+
+  __device__ SlotRows(const RowOrder& order, std::int64_t token, int first_slot) {
+    const int left = static_cast<int>(order.top_k) - first_slot;
+    const std::int32_t* const first = order.assignment_to_row + token * order.top_k + first_slot;
+#pragma unroll
+    for (int slot = 0; slot < slots; ++slot) row[slot] = slot < left ? first[slot] : -1;
+  }
+};
+
+constexpr int most_segment_threads = 256;
+
+/// Thread blocks over [tokens, width chunks]: x is the segment and y the token, in steps of gridDim.y.
+struct SegmentGrid {
+  SegmentGrid(std::int64_t tokens, unsigned width, int chunks_per_thread) {
+    constexpr std::int64_t most_grid_y = 65535;
+    // As few segments as the block allows, of equal widths.
+    const std::int64_t segments = ceil_div(width, std::int64_t{most_segment_threads} * chunks_per_thread);
+    threads = static_cast<int>(round_up(ceil_div(width, segments * chunks_per_thread), 32));
+    grid = dim3(static_cast<unsigned>(segments), static_cast<unsigned>(std::min(tokens, most_grid_y)));
+  }
+  dim3 grid;
+  int threads;
 };
 
 }  // namespace dropless

@@ -117,7 +117,10 @@ const Shape shapes[] = {{5, 2, 8, 8, 0, "one vector a row"},
                         {4, 1, 37, 37, 0, "odd width"},
                         {6, 2, 64, 72, 1, "odd base"},
                         {3, 40, 520, 520, 0, "more than 32 slots"},
-                        {33, 8, 1032, 1040, 8, "several segments"}};
+                        {33, 8, 1032, 1040, 8, "several warps"},
+                        {3, 5, 4360, 4368, 8, "several segments"},
+                        {2, 2, 8712, 8712, 0, "several segments of few slots"},
+                        {3, 3, 1100, 1101, 0, "several segments of single elements"}};
 
 }  // namespace
 
@@ -263,6 +266,28 @@ TEST_CASE("a token's combined bits do not depend on its batch") {
     same = same && std::equal(alone.begin(), alone.end(), together.begin() + token * columns);
   }
   CHECK(same);
+}
+
+TEST_CASE("more tokens than a grid's second dimension holds") {
+  constexpr std::int64_t tokens = 70000, top_k = 3, columns = 8;
+  const Batch batch(tokens, top_k, 16);
+  Matrix<float> x(tokens, columns, columns, 0);
+  x.fill_random(17);
+  const Matrix<float> rows(batch.layout.useful_rows, columns, columns, 0), out(tokens, columns, columns, 0);
+  const DeviceStream stream;
+  gather(batch.order, x.view(), rows.mutable_view(), columns, stream);
+  combine(batch.order, rows.view(), nullptr, out.mutable_view(), columns, false, stream);
+  const std::vector<float> before = x.values(), after = out.values();
+  bool right = true;
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    double kept = 0;
+    for (std::int64_t s = 0; s < top_k; ++s) kept += batch.row(t, s) >= 0;
+    for (std::size_t c = 0; c < columns; ++c) {
+      const std::size_t i = static_cast<std::size_t>(t) * columns + c;
+      right = right && close<float>(after[i], kept * before[i], kept);
+    }
+  }
+  CHECK(right);
 }
 
 TEST_CASE("a token without rows combines to zeros", "[small]") {
