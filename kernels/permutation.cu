@@ -16,8 +16,8 @@ constexpr int gather_slots = 4;       // rows whose numbers a thread fetches at 
 constexpr int combine_accesses = 8;   // chunks a thread has in flight: slots times chunks of a row
 constexpr int backward_accesses = 4;  // chunks a lane loads of each operand
 
-// The kernels may start before the kernel ahead of them ends. What that one writes is read by plain or
-// streaming loads only: the compiler may move a load through the read-only path ahead of the wait.
+// The kernels may start before the kernel ahead of them ends. No input goes through the read-only path
+// (__ldg, __restrict__), whose loads the compiler may move ahead of the wait.
 
 template <class Chunk>
 __global__ void __launch_bounds__(most_segment_threads)
@@ -73,8 +73,7 @@ __global__ void __launch_bounds__(most_segment_threads)
 #pragma unroll
       for (int slot = 0; slot < slots; ++slot) {
         const Chunk* const source = rows.row(max(sources.row[slot], 0)) + first;
-        // Each chunk gets a value on either path: merged by the compiler, the loads would wait for each
-        // other.
+        // Each chunk gets a value on either path; left open, the loads share registers and go one by one.
 #pragma unroll
         for (int i = 0; i < chunks; ++i)
           loaded[slot][i] =
