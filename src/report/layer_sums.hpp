@@ -47,7 +47,6 @@ class LayerSums {
   /// Adds another layer's or worker's sums.
   void add(const LayerSums& other);
 
-  std::int64_t batches() const { return batches_; }
   FractionDistribution& padding() { return padding_; }
   const RowHistogram& rows_of_experts() const { return rows_of_experts_; }
   const RowHistogram& rows_of_batches() const { return rows_of_batches_; }

@@ -1,7 +1,6 @@
 // Reads a trace into sums and the sums into a report: layers, totals without the dense ones, the same without
 // warm-up, and a warning for everything that would mislead.
 #include <algorithm>
-#include <numeric>
 #include <thread>
 
 #include "dropless/report.hpp"

@@ -192,12 +192,14 @@ class TextReport {
               flop_count(*policy.useful_flops / batches), flop_count(*policy.scheduled_flops / batches));
       print("\n");
     }
-    if (widths)
+    if (widths) {
+      const ModelShape& model = *report_.options.model;
       paragraph(fmt::format(
           "A batch reads {} of expert weights and moves {} of useful activations (both products, "
-          "forward, {}).",
+          "forward, {}). FLOPs are {}: {}, forward.",
           byte_count(*figures.weight_bytes / batches), byte_count(*figures.activation_bytes / batches),
-          element_name(report_.options.model->dtype)));
+          element_name(model.dtype), flops_formula(model.mlp), mlp_kind_name(model.mlp)));
+    }
   }
 
   void ranks() {
