@@ -51,7 +51,8 @@ struct TraceInfo {
 /// Rows per expert of one batch. Pointers are valid during the call only.
 struct Batch {
   std::int64_t layer = 0;     ///< layer number, one of TraceInfo::layers
-  std::int64_t index = 0;     ///< number of the batch within its layer, from 0, in file order
+  std::int64_t index = 0;     ///< number of the batch within its layer, from 0, in file order; batches that
+                              ///< drop_warmup empties are not delivered and may leave gaps
   std::int64_t tokens = 0;    ///< tokens of the batch; for counts, assignments / top_k, or 0 where unknown
   std::int64_t unrouted = 0;  ///< ids below zero
   std::int64_t duplicate_rows = 0;                ///< tokens that name an expert twice

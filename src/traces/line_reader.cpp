@@ -14,7 +14,7 @@ constexpr std::size_t longest_line = std::size_t{64} << 20;
 }  // namespace
 
 void LineReader::fill() {
-  std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+  std::copy(buffer_.data() + begin_, buffer_.data() + end_, buffer_.data());
   end_ -= begin_;
   begin_ = 0;
   const std::int64_t some =

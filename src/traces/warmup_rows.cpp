@@ -42,13 +42,25 @@ class RunReader {
     }
     for (Run& run : runs_) {
       WarmupRows& rows = *run.rows;
-      if (run.running || rows.tokens < least_warmup_rows) rows = WarmupRows{};
+      if (run.running || rows.tokens < least_warmup_rows)
+        rows = WarmupRows{};
+      else if (array_.batch_tokens == 0)
+        find_batches(rows);
     }
   }
 
  private:
   bool any_running() const {
     return std::any_of(runs_.begin(), runs_.end(), [](const Run& run) { return run.running; });
+  }
+
+  void find_batches(WarmupRows& rows) const {
+    for (const Box& part : boxes_of_range(array_.boxes.whole(), array_.token_axes, 0, rows.tokens))
+      for_each_index(part, array_.token_axes, [&](const std::vector<std::int64_t>& index) {
+        std::int64_t batch = 0;
+        for (const int axis : array_.plan.batch) batch = batch * array_.extent(axis) + index[at(axis)];
+        ++rows.tokens_of_batch[batch];
+      });
   }
 
   void compare(const Box& box) {
@@ -64,13 +76,14 @@ class RunReader {
         std::int64_t offset = layer_offset;
         for (const int axis : array_.token_axes)
           offset += (index[at(axis)] - box.begin[at(axis)]) * stride(axis);
-        stopped = !continue_run(run, index, offset);
+        stopped = !continue_run(run, offset);
       });
       run.running = !stopped;
     }
   }
 
-  bool continue_run(Run& run, const std::vector<std::int64_t>& index, std::int64_t offset) {
+  /// Whether the row at `offset` in the buffer is like the run's first.
+  bool continue_run(Run& run, std::int64_t offset) {
     const NumberFormat& format = array_.boxes.array().number;
     const std::int64_t columns = array_.extent(array_.plan.row);
     const std::int64_t column_stride = array_.plan.row < 0 ? 1 : stride(array_.plan.row);
@@ -89,11 +102,6 @@ class RunReader {
                       static_cast<std::size_t>(format.bytes)) != 0)
         return false;
     ++run.rows->tokens;
-    if (array_.batch_tokens == 0) {
-      std::int64_t batch = 0;
-      for (const int axis : array_.plan.batch) batch = batch * array_.extent(axis) + index[at(axis)];
-      ++run.rows->tokens_of_batch[batch];
-    }
     return true;
   }
 

@@ -111,7 +111,7 @@ class StartOfMember : public ByteSource {
   void read(std::int64_t offset, void* bytes, std::int64_t count) const override {
     if (offset + count > static_cast<std::int64_t>(start_.size()))
       throw FileError(path_, "", "a member ends before its declared size");
-    std::memcpy(bytes, start_.data() + offset, static_cast<std::size_t>(count));
+    std::copy_n(start_.data() + offset, count, static_cast<unsigned char*>(bytes));
   }
 
  private:

@@ -29,7 +29,8 @@ TEST_CASE("npz: stored and deflated members, with and without zip64", "[trace][n
 TEST_CASE("npz: a member larger than memory is meant to hold goes through a temporary file", "[trace][npz]") {
   const TemporaryFolder folder;
   std::vector<std::int32_t> ids(12 << 20);
-  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(static_cast<std::uint32_t>(i) * 2654435761u >> 28);
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    ids[i] = static_cast<std::int32_t>(static_cast<std::uint32_t>(i) * 2654435761u >> 28);
   Rows expected(16);
   for (const std::int32_t id : ids) ++expected[static_cast<std::size_t>(id)];
   TestZip zip;
