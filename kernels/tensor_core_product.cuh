@@ -74,11 +74,12 @@ class TensorCoreTile {
     part_ = 0;
     aim(problem);
 #pragma unroll 1
-    for (int stage = 0; stage < stages - 1; ++stage) load_next(problem);
+    for (int stage = 0; stage < stages; ++stage) load_next(problem);
   }
 
-  /// Sums up the tile that `start` began. While one 16 x 16 piece of a is multiplied with 16 x 64 of b, the
-  /// next pieces are read.
+  /// Sums up the tile that `start` began. While 16 values of k are multiplied, the fragments of the next 16
+  /// are read; a stage is in registers as a whole before its second half is multiplied, and is refilled from
+  /// there.
   __device__ __forceinline__ void multiply(const TileProblem<Element>& problem) {
     const int pieces = pieces_of_warp(problem);
 #pragma unroll
@@ -88,37 +89,28 @@ class TensorCoreTile {
 #pragma unroll
         for (float& sum : fragment) sum = 0.0f;
     const int k_part = problem.k_part;
-    int part = problem.k_parts, left = k_part, stage = 0;
-    std::uint32_t a[2][4], b[2][warp_tile / 16][4];
-    wait_for_copies<stages - 2>();
-    __syncthreads();
     if (k_part == 0) return;
-    load_a(a[0], 0, 0, 0);
-    load_b(b[0], 0, 0);
+    int part = problem.k_parts, left = k_part, stage = 0;
+    Fragments low, high;
+    wait_for_copies<stages - 1>();
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < pieces_per_warp; ++i) load_fragments(low, i, pieces, 0, 0);
     while (part > 0) {
+#pragma unroll
+      for (int i = 0; i < pieces_per_warp; ++i) {
+        load_fragments(high, i, pieces, stage, 1);
+        if (i < pieces) multiply_piece(i, low);
+      }
+      wait_for_copies<stages - 2>();
+      __syncthreads();
       load_next(problem);
+      stage = (stage + 1) % stages;
+      const int pieces_of_high = left > depth / 2 ? pieces : 0;
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const bool multiplies = half == 0 || left > depth / 2;
-#pragma unroll
-        for (int i = 0; i < pieces_per_warp; ++i) {
-          if (i + 1 < pieces_per_warp) {
-            if (i + 1 < pieces) load_a(a[(i + 1) % 2], stage, i + 1, half * depth / 2);
-          } else {
-            if (half == 1) {
-              wait_for_copies<stages - 2>();
-              __syncthreads();
-              stage = (stage + 1) % stages;
-            }
-            load_a(a[0], stage, 0, (1 - half) * depth / 2);
-            load_b(b[1 - half], stage, (1 - half) * depth / 2);
-          }
-          if (multiplies && i < pieces)
-#pragma unroll
-            for (int j = 0; j < warp_tile / 8; ++j)
-              multiply_fragments<Element>(sums_[i][j], a[i % 2], b[half][j / 2][j % 2 * 2],
-                                          b[half][j / 2][j % 2 * 2 + 1]);
-        }
+      for (int i = 0; i < pieces_per_warp; ++i) {
+        load_fragments(low, i, pieces, stage, 0);
+        if (i < pieces_of_high) multiply_piece(i, high);
       }
       left -= depth;
       if (left <= 0) {
@@ -155,7 +147,6 @@ class TensorCoreTile {
   __device__ __forceinline__ static int warp_column() {
     return static_cast<int>(threadIdx.x) / 32 / warp_rows * warp_tile;
   }
-  __device__ __forceinline__ static int piece_row(int i) { return (warp_row() + i * warp_rows) * piece; }
   /// How many 16-row pieces of the tile this warp computes.
   __device__ __forceinline__ static int pieces_of_warp(const TileProblem<Element>& problem) {
     return warp_column() < problem.columns ? pieces_of_warp_row(problem.rows, warp_row(), warp_rows) : 0;
@@ -184,23 +175,29 @@ class TensorCoreTile {
     commit_copies();
   }
 
-  /// The 16 x 16 pieces of this warp at (d, k) of an operand's stage.
-  template <bool Left, class Stage>
-  __device__ __forceinline__ static void load_piece(std::uint32_t (&to)[4], const uint4* stage, Stage layout,
-                                                    int d, int k) {
-    const PieceChunk source = ldmatrix_source(lane(), Left, layout.k_inner);
-    const int row = (layout.k_inner ? d : k) + source.row;
-    const int chunk = (layout.k_inner ? k : d) / chunk_elements + source.chunk;
-    load_matrices(to, stage + layout.slot(row, chunk), !layout.k_inner);
+  /// 16 values of k of the warp's part of both operands, as mma takes them.
+  struct Fragments {
+    std::uint32_t a[pieces_per_warp][4];
+    std::uint32_t b[warp_tile / 16][4];
+  };
+
+  /// Piece i of a, if it has rows, and 16 columns of b.
+  __device__ __forceinline__ void load_fragments(Fragments& to, int i, int pieces, int stage,
+                                                 int half) const {
+    const uint4* a = shared_ + stage * stage_chunks;
+    const uint4* b = a + AStage::chunks;
+    const int a_slot =
+        piece_slot(AStage{AKInner}, lane(), true, warp_row() * piece, warp_rows * piece, i, half);
+    const int b_slot = piece_slot(BStage{BKInner}, lane(), false, warp_column(), 16, i, half);
+    if (i < pieces) load_matrices(to.a[i], a + a_slot, !AKInner);
+    load_matrices(to.b[i], b + b_slot, !BKInner);
   }
-  __device__ __forceinline__ void load_a(std::uint32_t (&to)[4], int stage, int i, int k) const {
-    load_piece<true>(to, shared_ + stage * stage_chunks, AStage{AKInner}, piece_row(i), k);
-  }
-  __device__ __forceinline__ void load_b(std::uint32_t (&to)[warp_tile / 16][4], int stage, int k) const {
+
+  __device__ __forceinline__ void multiply_piece(int i, const Fragments& from) {
 #pragma unroll
-    for (int j = 0; j < warp_tile / 16; ++j)
-      load_piece<false>(to[j], shared_ + stage * stage_chunks + AStage::chunks, BStage{BKInner},
-                        warp_column() + j * 16, k);
+    for (int j = 0; j < warp_tile / 8; ++j)
+      multiply_fragments<Element>(sums_[i][j], from.a[i], from.b[j / 2][j % 2 * 2],
+                                  from.b[j / 2][j % 2 * 2 + 1]);
   }
 
   uint4* shared_;

@@ -128,3 +128,23 @@ TEST_CASE("one thread's passes over a stage keep the swizzle's turn") {
   check(OperandStage<128, 32>{false}, 16);
   check(OperandStage<256, 32>{false}, 32);
 }
+
+TEST_CASE("one base slot serves all pieces that a warp of the portable kernel reads") {
+  const auto check = [](auto layout, bool left, int first, int step) {
+    for (int lane = 0; lane < 32; ++lane)
+      for (int piece = 0; piece < 4; ++piece)
+        for (int half = 0; half < 2; ++half) {
+          const PieceChunk source = ldmatrix_source(lane, left, layout.k_inner);
+          const int d = first + piece * step, k = half * 16;
+          const int row = (layout.k_inner ? d : k) + source.row;
+          const int chunk = (layout.k_inner ? k : d) / chunk_elements + source.chunk;
+          REQUIRE(piece_slot(layout, lane, left, first, step, piece, half) == layout.slot(row, chunk));
+        }
+  };
+  for (const bool k_inner : {false, true}) {
+    for (int warp_row = 0; warp_row < 2; ++warp_row)
+      check(OperandStage<128, 32>{k_inner}, true, warp_row * 16, 32);
+    for (int warp_column = 0; warp_column < 256; warp_column += 64)
+      check(OperandStage<256, 32>{k_inner}, false, warp_column, 16);
+  }
+}
