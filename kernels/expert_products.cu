@@ -16,12 +16,11 @@ int multiprocessors(std::int32_t sm_limit) {
 
 RowsByWeights rows_by_weights(const ExpertRows& rows, const RowsView& in, const ExpertWeights& weights,
                               const MutableRowsView& out, const ProductOptions& options, bool d_ff_is_n) {
-  const bool split = weights.second.data != nullptr || weights.second.matrices != nullptr;
   return {rows,
           in,
           weights,
           out,
-          split && d_ff_is_n,
+          has_second(weights) && d_ff_is_n,
           d_ff_is_n,
           options.accumulate,
           multiprocessors(options.sm_limit)};

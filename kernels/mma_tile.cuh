@@ -111,6 +111,23 @@ __device__ __forceinline__ void load_stage(uint4* stage, OperandStage<D, K> layo
   }
 }
 
+/// Writes the first `present` (1..8) elements of a chunk, at once where it is whole and `by_chunks` allows
+/// it.
+template <class Element>
+__device__ __forceinline__ void store_chunk(Element* target, const uint4& value, int present,
+                                            bool by_chunks) {
+  if (by_chunks && present >= chunk_elements) {
+    *reinterpret_cast<uint4*>(target) = value;
+  } else {
+    const std::uint32_t words[4] = {value.x, value.y, value.z, value.w};
+#pragma unroll
+    for (int i = 0; i < chunk_elements; ++i)
+      if (i < present)
+        reinterpret_cast<std::uint16_t*>(target)[i] =
+            static_cast<std::uint16_t>(words[i / 2] >> (16 * (i % 2)));
+  }
+}
+
 /// Writes a stage to global memory, as load_stage reads it.
 template <int Threads, int D, int K, class Element>
 __device__ __forceinline__ void store_stage(const uint4* stage, OperandStage<D, K> layout,
@@ -123,16 +140,7 @@ __device__ __forceinline__ void store_stage(const uint4* stage, OperandStage<D, 
     if (present == 0) continue;
     Element* target = window.base + row * window.leading_dimension + column;
     const uint4 value = stage[layout.slot(row, chunk)];
-    if (window.by_chunks && present == chunk_elements) {
-      *reinterpret_cast<uint4*>(target) = value;
-    } else {
-      const std::uint32_t words[4] = {value.x, value.y, value.z, value.w};
-#pragma unroll
-      for (int i = 0; i < chunk_elements; ++i)
-        if (i < present)
-          reinterpret_cast<std::uint16_t*>(target)[i] =
-              static_cast<std::uint16_t>(words[i / 2] >> (16 * (i % 2)));
-    }
+    store_chunk(target, value, present, window.by_chunks);
   }
 }
 

@@ -5,6 +5,11 @@
 
 namespace dropless {
 
+/// Whether two tensors share the d_ff dimension.
+DROPLESS_HOST_DEVICE constexpr bool has_second(const ExpertWeights& weights) {
+  return weights.second.data != nullptr || weights.second.matrices != nullptr;
+}
+
 /// rows x weights: out[r, 0..n_e) (+)= in[r, 0..k_e) W[e], for every row r of every expert e.
 struct RowsByWeights {
   ExpertRows rows;

@@ -94,7 +94,7 @@ inline void check(const RowsByWeights& product) {
   require_type(product.out.type, weights.type, "the output's element type");
 
   const WeightTensor& second = weights.second;
-  const bool split = second.data != nullptr || second.matrices != nullptr;
+  const bool split = has_second(weights);
   std::int64_t k = weights.k, n = weights.n;
   if (split) {
     std::int64_t& halved = product.split_n ? n : k;

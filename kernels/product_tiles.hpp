@@ -11,54 +11,57 @@ namespace dropless {
 inline constexpr std::uint32_t raster_group = 8;
 
 struct ColumnTile {
-  std::int64_t part;
-  std::int64_t begin;  ///< first column, within the part
-  std::int64_t size;   ///< zero or less where the tile lies past an expert's part
+  std::int32_t part;
+  std::int32_t begin;  ///< first column, within the part
+  std::int32_t size;   ///< zero or less where the tile lies past an expert's part
 };
 
 /// The columns of a product cut into tiles. They come in equal parts (gate and up as two tensors) and no tile
-/// spans two; experts whose parts are narrower leave their last tiles empty.
+/// spans two; experts whose parts are narrower leave their last tiles empty. (Here and below 32 bits suffice:
+/// 2^31 tiles would be an output of 2^46 elements.)
 struct ColumnTiles {
-  std::int64_t widest_part;  ///< columns of the widest expert's part
-  std::int64_t parts;
-  std::int64_t tile_columns;
+  std::int32_t widest_part;  ///< columns of the widest expert's part
+  std::int32_t parts;
+  std::int32_t tile_columns;
 
-  DROPLESS_HOST_DEVICE constexpr std::int64_t size() const {
-    return parts * ceil_div(widest_part, tile_columns);
+  DROPLESS_HOST_DEVICE constexpr std::int32_t tiles_per_part() const {
+    return (widest_part - 1) / tile_columns + 1;
   }
+  DROPLESS_HOST_DEVICE constexpr std::int32_t size() const { return parts * tiles_per_part(); }
   /// Tile `index` of [0, size()) for an expert whose parts have `part_columns` columns.
-  DROPLESS_HOST_DEVICE constexpr ColumnTile at(std::int64_t index, std::int64_t part_columns) const {
-    const std::int64_t per_part = ceil_div(widest_part, tile_columns);
-    const std::int64_t begin = index % per_part * tile_columns, left = part_columns - begin;
-    return {index / per_part, begin, left < tile_columns ? left : tile_columns};
+  DROPLESS_HOST_DEVICE constexpr ColumnTile at(std::int32_t index, std::int32_t part_columns) const {
+    const std::int32_t begin = index % tiles_per_part() * tile_columns, left = part_columns - begin;
+    return {index / tiles_per_part(), begin, left < tile_columns ? left : tile_columns};
   }
 };
 
 struct RowsByWeightsStep {
-  std::int64_t list_tile;    ///< entry of the tile list
+  std::int32_t list_tile;    ///< entry of the tile list
   std::int32_t first_row;    ///< of the rows of that entry
-  std::int64_t column_tile;  ///< of the column tiles
+  std::int32_t column_tile;  ///< of the column tiles
 };
 
 /// The steps of rows x weights: (tile of the list, column tile). A tile of the list may be taller than a
-/// kernel's: it is then cut again, in steps of the kernel's height. (2^32 steps would be an output of 2^47
-/// elements, so the raster's 32 bits suffice.)
+/// kernel's: it is then cut again, in steps of the kernel's height.
 struct RowsByWeightsSteps {
-  std::int64_t list_tiles;
+  std::int32_t list_tiles;
   std::int32_t list_tile_rows;  ///< the list's RowTileRule::tile_rows
   std::int32_t kernel_tile_rows;
-  std::int64_t column_tiles;
+  std::int32_t column_tiles;
 
-  DROPLESS_HOST_DEVICE constexpr std::int64_t cuts() const {
-    return ceil_div(list_tile_rows, kernel_tile_rows);
+  DROPLESS_HOST_DEVICE constexpr std::int32_t cuts() const {
+    return (list_tile_rows - 1) / kernel_tile_rows + 1;
   }
-  DROPLESS_HOST_DEVICE constexpr std::int64_t size() const { return list_tiles * cuts() * column_tiles; }
+  DROPLESS_HOST_DEVICE constexpr std::int64_t size() const {
+    return std::int64_t{list_tiles} * cuts() * column_tiles;
+  }
   DROPLESS_HOST_DEVICE RowsByWeightsStep at(std::int64_t index) const {
     const TileRaster raster{static_cast<std::uint32_t>(list_tiles * cuts()),
                             static_cast<std::uint32_t>(column_tiles), raster_group};
     const TileRaster::Position position = raster.at(static_cast<std::uint32_t>(index));
-    return {position.row_tile / cuts(),
-            static_cast<std::int32_t>(position.row_tile % cuts()) * kernel_tile_rows, position.column_tile};
+    const auto row_tile = static_cast<std::int32_t>(position.row_tile);
+    return {row_tile / cuts(), row_tile % cuts() * kernel_tile_rows,
+            static_cast<std::int32_t>(position.column_tile)};
   }
 };
 
@@ -68,7 +71,8 @@ struct WeightGradientStep {
 
 /// The steps of a weight gradient: the tiles of one expert's m x n matrix after those of the one before.
 struct WeightGradientSteps {
-  std::int64_t experts, m, n, tile_rows, tile_columns;
+  std::int64_t experts, m, n;
+  std::int32_t tile_rows, tile_columns;
 
   DROPLESS_HOST_DEVICE constexpr TileRaster raster() const {
     return {static_cast<std::uint32_t>(ceil_div(m, tile_rows)),
@@ -78,7 +82,8 @@ struct WeightGradientSteps {
   DROPLESS_HOST_DEVICE WeightGradientStep at(std::int64_t index) const {
     const TileRaster tiles = raster();
     const TileRaster::Position position = tiles.at(static_cast<std::uint32_t>(index % tiles.size()));
-    return {index / tiles.size(), position.row_tile * tile_rows, position.column_tile * tile_columns};
+    return {index / tiles.size(), std::int64_t{position.row_tile} * tile_rows,
+            std::int64_t{position.column_tile} * tile_columns};
   }
 };
 

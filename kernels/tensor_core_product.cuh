@@ -215,15 +215,17 @@ __global__ void __launch_bounds__(256, 1)
   extern __shared__ uint4 shared[];
   // Three, because a slow warp may still store the last tile while the next but one is looked up.
   __shared__ TileProblem<Element> problems[3];
+  using Steps = decltype(steps_of<Tile::rows, Tile::columns>(product));
+  __shared__ Steps steps;  // of thread 0 alone, out of the registers of the others
 
   std::int64_t index = blockIdx.x;
-  // By one thread; a problem without columns says that no tile is left.
+  if (threadIdx.x == 0) steps = steps_of<Tile::rows, Tile::columns>(product);
+  // By thread 0; a problem without columns says that no tile is left.
   const auto find_next = [&](TileProblem<Element>& problem) {
     if (threadIdx.x != 0) return;
-    const std::int64_t steps = steps_of<Tile::rows, Tile::columns>(product).size();
     problem.columns = 0;
-    for (; index < steps && problem.columns <= 0; index += gridDim.x) {
-      problem = tile_problem<Element, Tile::rows, Tile::columns>(product, index);
+    for (; index < steps.size() && problem.columns <= 0; index += gridDim.x) {
+      problem = tile_problem<Element, Tile::rows, Tile::columns>(product, steps.at(index));
       if (problem.rows <= 0) problem.columns = 0;
     }
     problem.columns = max(problem.columns, 0);

@@ -1,6 +1,6 @@
 // Writing accumulators to global memory: 16-bit results are exchanged among the four lanes that share a row
 // so that every lane writes 16 consecutive bytes; float results, accumulation and unaligned outputs go
-// element by element or in pairs.
+// element by element.
 #pragma once
 #include "dropless/element_type.hpp"
 #include "mma_tile.cuh"
@@ -98,16 +98,8 @@ class AccumulatorStore {
       transpose_among_four(words, lane_);
       const int column = 8 * (first + lane_ % 4), left = columns_left_ - column;
       if (rows_left_ <= 0 || left <= 0) continue;
-      char* target = row_ + column * static_cast<int>(sizeof(Out));
-      if (left >= chunk_elements) {
-        *reinterpret_cast<uint4*>(target) = make_uint4(words[0], words[1], words[2], words[3]);
-      } else {
-#pragma unroll
-        for (int i = 0; i < chunk_elements; ++i)
-          if (i < left)
-            reinterpret_cast<std::uint16_t*>(target)[i] =
-                static_cast<std::uint16_t>(words[i / 2] >> (16 * (i % 2)));
-      }
+      store_chunk(reinterpret_cast<Out*>(row_) + column, make_uint4(words[0], words[1], words[2], words[3]),
+                  left, true);
     }
   }
 

@@ -21,10 +21,6 @@ struct TileProblem {
   std::int64_t out_leading_dimension;
 };
 
-inline __host__ __device__ bool has_second(const ExpertWeights& weights) {
-  return weights.second.data != nullptr || weights.second.matrices != nullptr;
-}
-
 /// The first element of expert `expert`'s matrix.
 template <class Element>
 __device__ inline const Element* expert_matrix(const ExpertWeights& weights, const WeightTensor& tensor,
@@ -39,17 +35,17 @@ __device__ inline const Element* expert_matrix(const ExpertWeights& weights, con
 /// The column tiles of rows x weights.
 template <int TileColumns>
 DROPLESS_HOST_DEVICE inline ColumnTiles column_tiles(const RowsByWeights& product) {
-  const std::int64_t parts = product.split_n ? 2 : 1;
-  return {product.weights.n / parts, parts, TileColumns};
+  const std::int32_t parts = product.split_n ? 2 : 1;
+  return {static_cast<std::int32_t>(product.weights.n) / parts, parts, TileColumns};
 }
 
 /// The steps of a product: as many as the device knows of, a bound on the host.
 template <int TileRows, int TileColumns>
 DROPLESS_HOST_DEVICE inline RowsByWeightsSteps steps_of(const RowsByWeights& product) {
 #ifdef __CUDA_ARCH__
-  const std::int64_t list_tiles = *product.rows.tile_count;
+  const std::int32_t list_tiles = *product.rows.tile_count;
 #else
-  const std::int64_t list_tiles = product.rows.tile_bound;
+  const auto list_tiles = static_cast<std::int32_t>(product.rows.tile_bound);
 #endif
   return {list_tiles, product.rows.tile_rule.tile_rows, TileRows, column_tiles<TileColumns>(product).size()};
 }
@@ -66,24 +62,21 @@ unsigned grid_blocks(const Product& product) {
 }
 
 template <class Element, int TileRows, int TileColumns>
-__device__ inline TileProblem<Element> tile_problem(const RowsByWeights& product, std::int64_t index) {
+__device__ inline TileProblem<Element> tile_problem(const RowsByWeights& product, RowsByWeightsStep step) {
   const ExpertWeights& weights = product.weights;
-  const RowsByWeightsStep step = steps_of<TileRows, TileColumns>(product).at(index);
   const RowTile tile = product.rows.tiles[step.list_tile];
-  const std::int64_t width = weights.widths.d_ff != nullptr ? weights.widths.d_ff[tile.expert]
-                             : product.ragged_n             ? weights.n
-                                                            : weights.k;
-  const std::int64_t n = product.ragged_n ? width : weights.n, k = product.ragged_n ? weights.k : width;
+  auto n = static_cast<std::int32_t>(weights.n), k = static_cast<std::int32_t>(weights.k);
+  if (weights.widths.d_ff != nullptr) (product.ragged_n ? n : k) = weights.widths.d_ff[tile.expert];
   const ColumnTiles all_columns = column_tiles<TileColumns>(product);
-  const std::int64_t n_part = n / all_columns.parts;
+  const std::int32_t n_part = n / all_columns.parts;
   const ColumnTile columns = all_columns.at(step.column_tile, n_part);
 
   TileProblem<Element> problem;
   const std::int64_t row = static_cast<std::int64_t>(tile.row_begin) + step.first_row;
   problem.rows = min(tile.rows - step.first_row, TileRows);
-  problem.columns = static_cast<int>(columns.size);
+  problem.columns = columns.size;
   problem.k_parts = has_second(weights) && !product.split_n ? 2 : 1;
-  problem.k_part = static_cast<int>(k / problem.k_parts);
+  problem.k_part = k / problem.k_parts;
   problem.a = static_cast<const Element*>(product.in.data) + row * product.in.leading_dimension;
   problem.a_leading_dimension = product.in.leading_dimension;
   problem.b_leading_dimension = weights.leading_dimension;
@@ -103,8 +96,9 @@ __device__ inline TileProblem<Element> tile_problem(const RowsByWeights& product
 }
 
 template <class Element, int TileRows, int TileColumns>
-__device__ inline TileProblem<Element> tile_problem(const RowsTransposedByRows& product, std::int64_t index) {
-  const auto [expert, m, n] = steps_of<TileRows, TileColumns>(product).at(index);
+__device__ inline TileProblem<Element> tile_problem(const RowsTransposedByRows& product,
+                                                    WeightGradientStep step) {
+  const auto [expert, m, n] = step;
   const std::int64_t begin = product.rows.row_begin[expert];
   const int count = product.rows.row_count[expert];
 

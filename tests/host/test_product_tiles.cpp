@@ -37,14 +37,14 @@ struct Walk {
 };
 
 Walk walk(const std::vector<RowTile>& tiles, RowTileRule rule, const ColumnTiles& columns,
-          const std::vector<std::int64_t>& part_columns) {
+          const std::vector<std::int32_t>& part_columns) {
   Walk result;
-  const RowsByWeightsSteps steps{static_cast<std::int64_t>(tiles.size()), rule.tile_rows, tile_rows,
+  const RowsByWeightsSteps steps{static_cast<std::int32_t>(tiles.size()), rule.tile_rows, tile_rows,
                                  columns.size()};
   for (std::int64_t index = 0; index < steps.size(); ++index) {
     const RowsByWeightsStep step = steps.at(index);
     const RowTile& tile = tiles[static_cast<std::size_t>(step.list_tile)];
-    const std::int64_t width = part_columns[static_cast<std::size_t>(tile.expert)];
+    const std::int32_t width = part_columns[static_cast<std::size_t>(tile.expert)];
     const ColumnTile column = columns.at(step.column_tile, width);
     const int rows = std::min(tile.rows - step.first_row, tile_rows);
     if (rows <= 0 || column.size <= 0) continue;
@@ -64,15 +64,15 @@ TEST_CASE("portable steps: every element of rows x weights once, whatever the ru
   for (int round = 0; round < 40; ++round) {
     const RowTileRule rule =
         std::vector<RowTileRule>{{128, 16}, {16, 16}, {192, 16}, {256, 64}}[random() % 4];
-    const std::int64_t parts = 1 + static_cast<std::int64_t>(random() % 2);
-    const std::int64_t widest = 1 + static_cast<std::int64_t>(random() % 300);
+    const std::int32_t parts = 1 + static_cast<std::int32_t>(random() % 2);
+    const std::int32_t widest = 1 + static_cast<std::int32_t>(random() % 300);
     std::vector<std::int32_t> rows;
-    std::vector<std::int64_t> widths;
+    std::vector<std::int32_t> widths;
     std::int64_t elements = 0;
     for (int e = 0; e < 5; ++e) {
       rows.push_back(random() % 3 == 0 ? 0 : static_cast<std::int32_t>(random() % 300));
-      widths.push_back(static_cast<std::int64_t>(random() % static_cast<unsigned>(widest + 1)));
-      elements += rows.back() * widths.back() * parts;
+      widths.push_back(static_cast<std::int32_t>(random() % static_cast<unsigned>(widest + 1)));
+      elements += std::int64_t{rows.back()} * widths.back() * parts;
     }
     const Walk covered = walk(tile_list(rows, rule), rule, {widest, parts, tile_columns}, widths);
     REQUIRE(static_cast<std::int64_t>(covered.times.size()) == elements);
@@ -87,7 +87,7 @@ TEST_CASE("portable steps: scheduled rows are those that row_tiles.hpp counts") 
   for (const std::int32_t count : rows) expected += scheduled_rows(count, rule);
   const ColumnTiles columns{300, 1, tile_columns};
   const Walk covered =
-      walk(tile_list(rows, rule), rule, columns, std::vector<std::int64_t>(rows.size(), 300));
+      walk(tile_list(rows, rule), rule, columns, std::vector<std::int32_t>(rows.size(), 300));
   REQUIRE(static_cast<std::int64_t>(covered.scheduled_rows.size()) == columns.size());
   for (const auto& [column_tile, scheduled] : covered.scheduled_rows) REQUIRE(scheduled == expected);
 }
