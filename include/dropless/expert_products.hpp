@@ -84,7 +84,9 @@ struct ProductOptions {
 };
 
 /// H[r, :] = X[r, :] W1[expert of r]. x: [rows, k]; h: [rows, n], same element type as x and the weights.
-/// h must not overlap x or the weights. With widths, expert e has n_e = widths.d_ff[e] output columns.
+/// h must not overlap x or the weights; column ranges of one buffer with one leading dimension are apart.
+/// What the host can see of that is checked (not separate tensors or stacked widths). With widths, expert e
+/// has n_e = widths.d_ff[e] output columns.
 void sdd(const ExpertRows& rows, const RowsView& x, const ExpertWeights& w1, const MutableRowsView& h,
          const ProductOptions& options, Stream stream);
 
@@ -94,7 +96,8 @@ void dsd(const ExpertRows& rows, const RowsView& h, const ExpertWeights& w2, con
          const ProductOptions& options, Stream stream);
 
 /// dW[e] = A[rows of e]^T B[rows of e]; a: [rows, m], b: [rows, n]. An expert without rows gets zeros (or
-/// keeps its values when accumulating). Padding rows between experts never leak in.
+/// keeps its values when accumulating). Padding rows between experts never leak in. dw must not overlap a or
+/// b.
 void weight_gradient(const ExpertRows& rows, const RowsView& a, const RowsView& b, const ExpertGradients& dw,
                      const ProductOptions& options, Stream stream);
 
