@@ -1,130 +1,67 @@
-// Delivering the batches of an array.
-//
-// Units of work (array_units.hpp) go to the workers in turn. Where there are too few of them to keep the
-// workers busy, the workers share each unit by its tokens and their counts are added.
+// Opening an array as a trace: what its axes, options and largest id say.
 #include "traces/array_trace.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
-#include <functional>
 #include <numeric>
 
-#include "traces/array_units.hpp"
-#include "traces/batch_log.hpp"
+#include "traces/array_reading.hpp"
 #include "traces/id_runs.hpp"
-#include "traces/warmup_rows.hpp"
 #include "traces/workers.hpp"
 
 namespace dropless::traces {
 namespace {
 
 constexpr std::int64_t block_bytes = 256 << 10;
-constexpr std::size_t least_units_a_worker = 4;
 
 std::size_t at(int axis) { return static_cast<std::size_t>(axis); }
-
-/// The counts of a unit's batches: batch b of layer l (both within the unit) is number l * batches + b.
-struct OpenBatches {
-  std::int64_t experts = 0;
-  std::vector<std::int64_t> rows;  // [number][experts]
-  std::vector<std::int64_t> tokens, unrouted, duplicate_rows;
-
-  void reset(std::int64_t batches, std::int64_t expert_count) {
-    experts = expert_count;
-    const auto size = static_cast<std::size_t>(batches);
-    rows.assign(size * static_cast<std::size_t>(experts), 0);
-    tokens.assign(size, 0);
-    unrouted.assign(size, 0);
-    duplicate_rows.assign(size, 0);
-  }
-
-  ArrayView<std::int64_t> rows_of(std::size_t batch) {
-    const auto size = static_cast<std::size_t>(experts);
-    return {rows.data() + batch * size, size};
-  }
-
-  void add(const OpenBatches& other) {
-    const auto sum = [](std::vector<std::int64_t>& to, const std::vector<std::int64_t>& from) {
-      std::transform(to.begin(), to.end(), from.begin(), to.begin(), std::plus<>());
-    };
-    sum(rows, other.rows);
-    sum(tokens, other.tokens);
-    sum(unrouted, other.unrouted);
-    sum(duplicate_rows, other.duplicate_rows);
-  }
-};
-
-/// What one worker learns of a layer.
-struct LayerSums {
-  std::int64_t tokens = 0, unrouted = 0, duplicate_rows = 0;
-  bool has_rows = false;
-  bool repeats_one = true;
-
-  void add(const LayerSums& other) {
-    tokens += other.tokens;
-    unrouted += other.unrouted;
-    duplicate_rows += other.duplicate_rows;
-    has_rows |= other.has_rows;
-    repeats_one &= other.repeats_one;
-  }
-};
 
 class ArrayTrace : public Trace {
  public:
   ArrayTrace(ArraySpec array, ArrayOrigin origin, const TraceOptions& options);
-  const TraceInfo& info() const override { return info_; }
+  const TraceInfo& info() const override { return opened_.info; }
   std::vector<LayerFacts> read(BatchSink& sink, int workers, Progress progress, void* context) override;
 
  private:
-  friend class Reading;
-
-  [[noreturn]] void refuse(const std::vector<std::int64_t>& index, const std::string& reason) const;
   void select_layers(const TraceOptions& options);
   void settle_experts(const TraceOptions& options);
   std::int64_t largest_id_of_file() const;
 
-  ArrayOrigin origin_;
-  TraceInfo info_;
-  BatchedArray array_;
-  bool drop_warmup_ = false;
+  OpenedArray opened_;
 };
 
 ArrayTrace::ArrayTrace(ArraySpec array, ArrayOrigin origin, const TraceOptions& options)
-    : origin_(std::move(origin)),
-      array_{ArrayBoxes(std::move(array)), {}, options.batch_tokens, 0, {}, {}},
-      drop_warmup_(options.drop_warmup) {
-  info_.path = origin_.path;
-  info_.format = origin_.format;
-  info_.assumptions = origin_.assumptions;
-  AxisPlan& plan = array_.plan;
-  plan = plan_axes(array_.boxes.array().shape, options, info_.assumptions);
-  for (int axis = 0; axis < array_.boxes.axes(); ++axis)
-    if (axis != plan.layer && axis != plan.row) array_.token_axes.push_back(axis);
-  info_.counts_only = plan.counts;
-  info_.cumulative = plan.counts && plan.batch.empty() && origin_.cumulative && !options.batched;
+    : opened_{std::move(origin),
+              {},
+              {ArrayBoxes(std::move(array)), {}, options.batch_tokens, 0, {}, {}},
+              options.drop_warmup} {
+  opened_.info.path = opened_.origin.path;
+  opened_.info.format = opened_.origin.format;
+  opened_.info.assumptions = opened_.origin.assumptions;
+  AxisPlan& plan = opened_.array.plan;
+  plan = plan_axes(opened_.array.boxes.array().shape, options, opened_.info.assumptions);
+  for (int axis = 0; axis < opened_.array.boxes.axes(); ++axis)
+    if (axis != plan.layer && axis != plan.row) opened_.array.token_axes.push_back(axis);
+  opened_.info.counts_only = plan.counts;
+  opened_.info.cumulative =
+      plan.counts && plan.batch.empty() && opened_.origin.cumulative && !options.batched;
 
-  const std::int64_t stated_top_k = options.top_k > 0 ? options.top_k : origin_.top_k;
-  info_.top_k = plan.counts ? stated_top_k : array_.extent(plan.row);
-  if (!plan.counts && info_.top_k < 1) throw FileError(origin_.path, origin_.place, "the slot axis is empty");
-  if (!plan.counts && stated_top_k > 0 && stated_top_k != info_.top_k)
+  const std::int64_t stated_top_k = options.top_k > 0 ? options.top_k : opened_.origin.top_k;
+  opened_.info.top_k = plan.counts ? stated_top_k : opened_.array.extent(plan.row);
+  if (!plan.counts && opened_.info.top_k < 1)
+    throw FileError(opened_.origin.path, opened_.origin.place, "the slot axis is empty");
+  if (!plan.counts && stated_top_k > 0 && stated_top_k != opened_.info.top_k)
     throw Error("top_k", std::to_string(stated_top_k),
-                fmt::format("{}, the extent of the slot axis", info_.top_k));
+                fmt::format("{}, the extent of the slot axis", opened_.info.top_k));
   select_layers(options);
   settle_experts(options);
 }
 
-void ArrayTrace::refuse(const std::vector<std::int64_t>& index, const std::string& reason) const {
-  throw FileError(origin_.path,
-                  fmt::format("{}{}element [{}]", origin_.place, origin_.place.empty() ? "" : ": ",
-                              fmt::join(index, ", ")),
-                  reason);
-}
-
 void ArrayTrace::select_layers(const TraceOptions& options) {
-  std::vector<std::int64_t>& selected = array_.selected;
-  selected.assign(static_cast<std::size_t>(array_.extent(array_.plan.layer)), -1);
+  std::vector<std::int64_t>& selected = opened_.array.selected;
+  selected.assign(static_cast<std::size_t>(opened_.array.extent(opened_.array.plan.layer)), -1);
   std::vector<std::int64_t> wanted = options.layers;
   std::sort(wanted.begin(), wanted.end());
   wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
@@ -136,16 +73,16 @@ void ArrayTrace::select_layers(const TraceOptions& options) {
     if (layer < 0 || layer >= static_cast<std::int64_t>(selected.size()))
       throw Error("layers", std::to_string(layer),
                   fmt::format("layers of the file, 0 to {}", selected.size() - 1));
-    selected[static_cast<std::size_t>(layer)] = static_cast<std::int64_t>(info_.layers.size());
-    info_.layers.push_back(layer);
+    selected[static_cast<std::size_t>(layer)] = static_cast<std::int64_t>(opened_.info.layers.size());
+    opened_.info.layers.push_back(layer);
   }
 }
 
 void ArrayTrace::settle_experts(const TraceOptions& options) {
-  std::int64_t& experts = array_.experts;
-  experts = options.experts > 0 ? options.experts : origin_.experts;
-  if (array_.plan.counts) {
-    const std::int64_t in_file = array_.extent(array_.plan.row);
+  std::int64_t& experts = opened_.array.experts;
+  experts = options.experts > 0 ? options.experts : opened_.origin.experts;
+  if (opened_.array.plan.counts) {
+    const std::int64_t in_file = opened_.array.extent(opened_.array.plan.row);
     if (experts > 0 && experts != in_file)
       throw Error("experts", std::to_string(experts),
                   fmt::format("{}, the extent of the expert axis", in_file));
@@ -153,25 +90,25 @@ void ArrayTrace::settle_experts(const TraceOptions& options) {
   } else if (experts == 0) {
     experts = largest_id_of_file() + 1;
     if (experts == 0)
-      throw FileError(origin_.path, origin_.place,
+      throw FileError(opened_.origin.path, opened_.origin.place,
                       "holds no expert id of 0 or more, so the number of experts must be stated");
-    info_.experts_inferred = true;
-    info_.assumptions.push_back(
+    opened_.info.experts_inferred = true;
+    opened_.info.assumptions.push_back(
         fmt::format("The number of experts, {}, is the largest id + 1; the model may have more.", experts));
   }
   if (experts < 1 || experts > most_experts)
     throw FileError(
-        origin_.path, origin_.place,
+        opened_.origin.path, opened_.origin.place,
         fmt::format("{} experts; 1 to {} are believed (are the axes, and what the numbers are, as "
                     "assumed?)",
                     experts, most_experts));
-  info_.experts = experts;
+  opened_.info.experts = experts;
 }
 
 std::int64_t ArrayTrace::largest_id_of_file() const {
   // The largest number does not depend on the axes: the body is read straight through.
-  const ArraySpec& array = array_.boxes.array();
-  const std::int64_t count = box_size(array_.boxes.whole());
+  const ArraySpec& array = opened_.array.boxes.array();
+  const std::int64_t count = box_size(opened_.array.boxes.whole());
   const std::int64_t step = block_bytes / array.number.bytes;
   std::atomic<std::int64_t> next = 0, largest = -1;
   run_workers(count < 16 * step ? 1 : default_workers(), [&](int) {
@@ -186,11 +123,12 @@ std::int64_t ArrayTrace::largest_id_of_file() const {
       next = count;
       std::vector<std::int64_t> index(array.shape.size(), 0);
       std::int64_t rest = first + bad.index;
-      for (auto axis = array_.boxes.file_order().rbegin(); axis != array_.boxes.file_order().rend(); ++axis) {
+      for (auto axis = opened_.array.boxes.file_order().rbegin();
+           axis != opened_.array.boxes.file_order().rend(); ++axis) {
         index[at(*axis)] = rest % array.shape[at(*axis)];
         rest /= array.shape[at(*axis)];
       }
-      refuse(index, bad.reason);
+      opened_.refuse(index, bad.reason);
     }
     for (std::int64_t seen = largest; seen < found && !largest.compare_exchange_weak(seen, found);) {
     }
@@ -198,274 +136,9 @@ std::int64_t ArrayTrace::largest_id_of_file() const {
   return largest;
 }
 
-/// One call of read().
-class Reading {
- public:
-  Reading(const ArrayTrace& trace, BatchSink& sink, int workers, Progress progress, void* context)
-      : trace_(trace),
-        array_(trace.array_),
-        sink_(sink),
-        workers_(workers),
-        progress_(progress),
-        context_(context) {
-    layers_ = static_cast<std::int64_t>(trace.info_.layers.size());
-    warmup_.resize(trace.info_.layers.size());
-    sums_.assign(static_cast<std::size_t>(workers), std::vector<LayerSums>(trace.info_.layers.size()));
-    total_bytes_ = box_size(array_.boxes.whole()) * array_.boxes.array().number.bytes;
-  }
-
-  std::vector<LayerFacts> run() {
-    if (!array_.plan.counts) warmup_ = find_warmup(array_, layers_);
-    std::vector<std::int64_t> skipped;
-    if (trace_.drop_warmup_)
-      for (const WarmupRows& rows : warmup_) skipped.push_back(rows.tokens);
-    const std::vector<Unit> units = make_units(array_, workers_, skipped);
-    if (units.size() >= least_units_a_worker * static_cast<std::size_t>(workers_))
-      run_workers(workers_, [&](int worker) {
-        OpenBatches open;
-        for (auto i = static_cast<std::size_t>(worker); i < units.size();
-             i += static_cast<std::size_t>(workers_)) {
-          count_part(units[i], worker, 0, 1, open);
-          deliver(units[i], open, worker);
-        }
-      });
-    else
-      for (const Unit& unit : units) {
-        std::vector<OpenBatches> open(static_cast<std::size_t>(workers_));
-        run_workers(workers_, [&](int worker) {
-          count_part(unit, worker, worker, workers_, open[static_cast<std::size_t>(worker)]);
-        });
-        for (std::size_t i = 1; i < open.size(); ++i) open[0].add(open[i]);
-        deliver(unit, open[0], 0);
-      }
-    if (progress_) progress_(1, context_);
-    return facts();
-  }
-
- private:
-  std::int64_t unit_layers(const Unit& unit) const {
-    return array_.plan.layer < 0 ? 1 : unit.box.length(array_.plan.layer);
-  }
-
-  std::int64_t unit_batches(const Unit& unit) const {
-    if (array_.batch_tokens > 0) return unit.last_batch - unit.first_batch;
-    std::int64_t batches = 1;
-    for (const int axis : array_.plan.batch) batches *= unit.box.length(axis);
-    return batches;
-  }
-
-  void count_part(const Unit& unit, int worker, int part, int parts, OpenBatches& open) {
-    open.reset(unit_layers(unit) * unit_batches(unit), array_.experts);
-    BoxNumbers numbers;
-    try {
-      for (const Box& box : boxes_of(array_, unit, part, parts))
-        array_.boxes.for_each_block(box, array_.plan.row, block_bytes, [&](const Box& block) {
-          if (failed_) return;
-          array_.boxes.read(block, numbers);
-          count_block(unit, block, numbers, open, sums_[static_cast<std::size_t>(worker)]);
-          report_progress(worker, static_cast<std::int64_t>(numbers.bytes.size()));
-        });
-    } catch (...) {
-      failed_ = true;
-      throw;
-    }
-  }
-
-  void report_progress(int worker, std::int64_t bytes) {
-    const std::int64_t done = done_bytes_.fetch_add(bytes) + bytes;
-    if (worker == 0 && progress_)
-      progress_(static_cast<double>(done) / static_cast<double>(total_bytes_), context_);
-  }
-
-  /// Counts a block run by run: a run goes along the innermost axis that stays within a batch.
-  void count_block(const Unit& unit, const Box& block, const BoxNumbers& numbers, OpenBatches& open,
-                   std::vector<LayerSums>& sums) const {
-    const AxisPlan& plan = array_.plan;
-    int run_axis = -1;
-    for (const int axis : plan.within)
-      if (run_axis < 0 || numbers.strides[at(axis)] < numbers.strides[at(run_axis)]) run_axis = axis;
-    std::vector<int> outer;
-    for (int axis = 0; axis < array_.boxes.axes(); ++axis)
-      if (axis != plan.row && axis != run_axis) outer.push_back(axis);
-
-    NumberTable table;
-    table.columns = array_.extent(plan.row);
-    table.column_stride = plan.row < 0 ? 1 : numbers.strides[at(plan.row)];
-    table.row_stride = run_axis < 0 ? 1 : numbers.strides[at(run_axis)];
-    const std::int64_t run_tokens = run_axis < 0 ? 1 : block.length(run_axis);
-    const std::int64_t number_bytes = array_.boxes.array().number.bytes;
-    for_each_index(block, outer, [&](std::vector<std::int64_t> index) {
-      const std::int64_t file_layer = plan.layer < 0 ? 0 : index[at(plan.layer)];
-      const std::int64_t selected = array_.selected[static_cast<std::size_t>(file_layer)];
-      if (selected < 0) return;
-      const std::int64_t unit_layer = plan.layer < 0 ? 0 : file_layer - unit.box.begin[at(plan.layer)];
-      std::int64_t offset = 0;
-      for (const int axis : outer)
-        offset += (index[at(axis)] - block.begin[at(axis)]) * numbers.strides[at(axis)];
-      table.first = numbers.bytes.data() + offset * number_bytes;
-      for (std::int64_t done = 0; done < run_tokens; done += table.rows) {
-        if (run_axis >= 0) index[at(run_axis)] = block.begin[at(run_axis)] + done;
-        const auto [batch, tokens] = batch_at(unit, index, run_axis, run_tokens - done);
-        table.rows = tokens;
-        count_run(table, index, run_axis, static_cast<std::size_t>(unit_layer * unit_batches(unit) + batch),
-                  open, sums[static_cast<std::size_t>(selected)]);
-        table.first += tokens * table.row_stride * number_bytes;
-      }
-    });
-  }
-
-  struct BatchRun {
-    std::int64_t batch, tokens;
-  };
-
-  /// The batch (within the unit) of the token at `index`, and how many of the next `most` along the run axis
-  /// belong to it.
-  BatchRun batch_at(const Unit& unit, const std::vector<std::int64_t>& index, int run_axis,
-                    std::int64_t most) const {
-    std::int64_t batch = 0;
-    if (array_.batch_tokens == 0) {
-      for (const int axis : array_.plan.batch)
-        batch = batch * unit.box.length(axis) + index[at(axis)] - unit.box.begin[at(axis)];
-      return {batch, most};
-    }
-    std::int64_t token = 0, step = 1;
-    for (const int axis : array_.token_axes) {
-      token = token * array_.extent(axis) + index[at(axis)];
-      step = axis == run_axis ? 1 : step * array_.extent(axis);
-    }
-    token -= unit.skipped_tokens;
-    batch = token / array_.batch_tokens;
-    const std::int64_t left = (batch + 1) * array_.batch_tokens - token;
-    return {batch - unit.first_batch, std::min(most, (left + step - 1) / step)};
-  }
-
-  void count_run(const NumberTable& table, const std::vector<std::int64_t>& index, int run_axis,
-                 std::size_t batch, OpenBatches& open, LayerSums& sums) const {
-    const NumberFormat& format = array_.boxes.array().number;
-    BadNumber bad;
-    if (array_.plan.counts) {
-      add_counts(format, table, open.rows_of(batch).data(), bad);
-    } else {
-      const RunFacts facts = count_ids(format, table, array_.experts, open.rows_of(batch).data(), bad);
-      open.tokens[batch] += table.rows;
-      open.unrouted[batch] += facts.unrouted;
-      open.duplicate_rows[batch] += facts.duplicate_rows;
-      sums.repeats_one &= facts.repeats_one;
-    }
-    if (bad.index < 0) return;
-    std::vector<std::int64_t> place = index;
-    if (run_axis >= 0) place[at(run_axis)] += bad.index / table.columns;
-    if (array_.plan.row >= 0) place[at(array_.plan.row)] = bad.index % table.columns;
-    trace_.refuse(place, bad.reason);
-  }
-
-  void deliver(const Unit& unit, OpenBatches& open, int worker) {
-    if (failed_) return;
-    const std::int64_t batches = unit_batches(unit);
-    Box numbers = unit.box;
-    for (std::int64_t layer = 0; layer < unit_layers(unit); ++layer) {
-      const std::int64_t file_layer =
-          array_.plan.layer < 0 ? 0 : unit.box.begin[at(array_.plan.layer)] + layer;
-      const std::int64_t selected = array_.selected[static_cast<std::size_t>(file_layer)];
-      if (selected < 0) continue;
-      std::int64_t batch = 0;
-      const auto next = [&](std::int64_t index) {
-        deliver_batch(open, static_cast<std::size_t>(layer * batches + batch++), selected, index, worker);
-      };
-      if (array_.batch_tokens > 0)
-        for (std::int64_t index = unit.first_batch; index < unit.last_batch; ++index) next(index);
-      else
-        for_each_index(unit.box, array_.plan.batch, [&](const std::vector<std::int64_t>& index) {
-          std::int64_t number = 0;
-          for (const int axis : array_.plan.batch) number = number * array_.extent(axis) + index[at(axis)];
-          next(number);
-        });
-    }
-  }
-
-  void deliver_batch(OpenBatches& open, std::size_t open_batch, std::int64_t selected, std::int64_t index,
-                     int worker) {
-    const WarmupRows& warmup = warmup_[static_cast<std::size_t>(selected)];
-    const bool cut_off = trace_.drop_warmup_ && array_.batch_tokens > 0;  // its tokens were never counted
-    const std::int64_t warm = warmup.tokens == 0 || cut_off ? 0 : warmup.in_batch(index, array_.batch_tokens);
-    const ArrayView<std::int64_t> rows = open.rows_of(open_batch);
-    Batch batch;
-    batch.layer = trace_.info_.layers[static_cast<std::size_t>(selected)];
-    batch.index = index;
-    batch.tokens = open.tokens[open_batch];
-    batch.unrouted = open.unrouted[open_batch];
-    batch.duplicate_rows = open.duplicate_rows[open_batch];
-    batch.rows_per_expert = {rows.data(), rows.size()};
-    std::vector<std::int64_t> warm_rows;
-    if (warm > 0) {
-      warm_rows.assign(rows.size(), 0);
-      for (const std::int64_t id : warmup.row)
-        if (id >= 0) warm_rows[static_cast<std::size_t>(id)] += warm;
-      if (trace_.drop_warmup_) {
-        std::transform(rows.begin(), rows.end(), warm_rows.begin(), rows.begin(), std::minus<>());
-        batch.tokens -= warm;
-        batch.unrouted -= warm * warmup.unrouted_per_token();
-        batch.duplicate_rows -= warmup.repeats_an_expert() ? warm : 0;
-        if (batch.tokens == 0) return;
-      } else {
-        batch.warmup_rows = warm;
-        batch.warmup_rows_per_expert = warm_rows;
-      }
-    }
-    std::int64_t assignments = 0;
-    for (const std::int64_t of_expert : rows) {
-      assignments += std::min(of_expert, most_rows + 1);
-      if (assignments > most_rows || total_rows_ + assignments > most_rows)
-        throw FileError(trace_.origin_.path, trace_.origin_.place,
-                        "the counts add up to more than 2^53 rows");
-    }
-    total_rows_ += assignments;
-    if (array_.plan.counts && trace_.info_.top_k > 0) batch.tokens = assignments / trace_.info_.top_k;
-    LayerSums sums;
-    sums.tokens = batch.tokens;
-    sums.unrouted = batch.unrouted;
-    sums.duplicate_rows = batch.duplicate_rows;
-    sums.has_rows = assignments > 0;
-    sums_[static_cast<std::size_t>(worker)][static_cast<std::size_t>(selected)].add(sums);
-    sink_.batch(worker, batch);
-  }
-
-  std::vector<LayerFacts> facts() const {
-    std::vector<LayerFacts> facts;
-    for (std::size_t layer = 0; layer < warmup_.size(); ++layer) {
-      LayerSums sums;
-      for (const auto& of_worker : sums_) sums.add(of_worker[layer]);
-      LayerFacts of_layer;
-      of_layer.layer = trace_.info_.layers[layer];
-      of_layer.tokens = sums.tokens;
-      of_layer.warmup_rows = warmup_[layer].tokens;
-      of_layer.duplicate_rows = sums.duplicate_rows;
-      of_layer.unrouted = sums.unrouted;
-      const bool repeats_one = !array_.plan.counts && trace_.info_.top_k > 1 && sums.repeats_one;
-      of_layer.dense = total_bytes_ > 0 && (!sums.has_rows || repeats_one);
-      facts.push_back(of_layer);
-    }
-    return facts;
-  }
-
-  const ArrayTrace& trace_;
-  const BatchedArray& array_;
-  BatchSink& sink_;
-  int workers_;
-  Progress progress_;
-  void* context_;
-  std::int64_t layers_ = 0;
-  std::vector<WarmupRows> warmup_;            // by selected layer
-  std::vector<std::vector<LayerSums>> sums_;  // by worker and selected layer
-  std::int64_t total_bytes_ = 0;
-  std::atomic<std::int64_t> total_rows_ = 0;
-  std::atomic<std::int64_t> done_bytes_ = 0;
-  std::atomic<bool> failed_ = false;
-};
-
 std::vector<LayerFacts> ArrayTrace::read(BatchSink& sink, int workers, Progress progress, void* context) {
   if (workers < 1) throw Error("workers", std::to_string(workers), "at least 1");
-  return Reading(*this, sink, workers, progress, context).run();
+  return read_array(opened_, sink, workers, progress, context);
 }
 
 }  // namespace

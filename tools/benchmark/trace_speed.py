@@ -62,7 +62,7 @@ def count_with_numpy(path):
 
 
 def line(what, seconds, units, unit):
-    print(f"{what:<44} {seconds:8.3f} s {units / seconds / 1e6:10.0f} million {unit}/s")
+    print(f"{what:<44} {seconds:8.3f} s {units / seconds / 1e6:10.2f} million {unit}/s")
 
 
 def main():
