@@ -45,7 +45,7 @@ struct RowsByWeightsStep {
 /// kernel's: it is then cut again, in steps of the kernel's height.
 struct RowsByWeightsSteps {
   std::int32_t list_tiles;
-  std::int32_t list_tile_rows;  ///< the list's RowTileRule::tile_rows
+  std::int32_t list_tile_rows;  ///< the most rows of a tile in the list
   std::int32_t kernel_tile_rows;
   std::int32_t column_tiles;
 
@@ -60,7 +60,9 @@ struct RowsByWeightsSteps {
                             static_cast<std::uint32_t>(column_tiles), raster_group};
     const TileRaster::Position position = raster.at(static_cast<std::uint32_t>(index));
     const auto row_tile = static_cast<std::int32_t>(position.row_tile);
-    return {row_tile / cuts(), row_tile % cuts() * kernel_tile_rows,
+    // First cuts come before all second ones, of which most are empty: spread among the first they would all
+    // fall to the same blocks of a persistent grid.
+    return {row_tile % list_tiles, row_tile / list_tiles * kernel_tile_rows,
             static_cast<std::int32_t>(position.column_tile)};
   }
 };
