@@ -45,7 +45,8 @@ struct TraceInfo {
   bool counts_only = false;          ///< the file holds rows per expert, not expert ids
   bool cumulative = false;           ///< counts gathered over a whole run: padding per batch means nothing
   std::vector<std::int64_t> layers;  ///< layer numbers in the order in which they are delivered
-  std::vector<std::string> assumptions;  ///< one sentence for each thing the file did not say
+  /// One sentence for each thing the file did not say (but for experts_inferred, which says itself).
+  std::vector<std::string> assumptions;
 };
 
 /// Rows per expert of one batch. Pointers are valid during the call only.
@@ -66,7 +67,8 @@ struct Batch {
 struct LayerFacts {
   std::int64_t layer = 0;
   std::int64_t tokens = 0;
-  std::int64_t warmup_rows = 0;  ///< identical rows the layer starts with, where 256 or more; else 0
+  /// Identical rows the layer starts with, where they are 256 or more and others follow; else 0.
+  std::int64_t warmup_rows = 0;
   std::int64_t duplicate_rows = 0;
   std::int64_t unrouted = 0;
   bool dense = false;  ///< all-zero counts, or every row repeats one expert: not an MoE layer

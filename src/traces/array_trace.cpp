@@ -93,8 +93,6 @@ void ArrayTrace::settle_experts(const TraceOptions& options) {
       throw FileError(opened_.origin.path, opened_.origin.place,
                       "holds no expert id of 0 or more, so the number of experts must be stated");
     opened_.info.experts_inferred = true;
-    opened_.info.assumptions.push_back(
-        fmt::format("The number of experts, {}, is the largest id + 1; the model may have more.", experts));
   }
   if (experts < 1 || experts > most_experts)
     throw FileError(

@@ -98,9 +98,6 @@ class LogTrace : public Trace {
       throw FileError(info_.path, "",
                       fmt::format("{} experts; at most {} are believed", info_.experts, most_experts));
     info_.experts_inferred = stated == 0 && !log_.experts_complete;
-    if (info_.experts_inferred)
-      info_.assumptions.push_back(fmt::format(
-          "The number of experts, {}, is the largest id + 1; the model may have more.", info_.experts));
   }
 
   BatchLog log_;

@@ -2,6 +2,7 @@
 // as a stream of events, so that only the numbers are kept.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -256,6 +257,10 @@ std::unique_ptr<Trace> open_json(FilePointer file, const TraceOptions& options) 
       origin.assumptions.push_back("The axes of " + numbers.key() + " " + shape_text(array.shape) +
                                    " were taken to be " + axes_text(with_axes.axes) + ".");
   }
+  const auto step = std::find(with_axes.axes.begin(), with_axes.axes.end(), Axis::step);
+  if (numbers.key() == "logical_count" && step != with_axes.axes.end())
+    origin.assumptions.push_back(
+        "The steps of logical_count are a circular buffer: their order need not be that of time.");
   return open_array_trace(std::move(array), std::move(origin), with_axes);
 }
 

@@ -289,7 +289,7 @@ class JsonLines {
     }
     if (other_lines_ > 0)
       info_.assumptions.push_back(
-          fmt::format("{} lines without routing (meta data) are no tokens.", other_lines_));
+          fmt::format("Lines without routing, such as meta data, were skipped: {}.", other_lines_));
   }
 
   struct Pass {

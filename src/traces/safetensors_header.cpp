@@ -49,6 +49,8 @@ class Header {
       document = json::parse(text, limit_depth);
     } catch (const json::parse_error& error) {
       refuse(fmt::format("not valid JSON at byte {}", error.byte));
+    } catch (const json::exception&) {
+      refuse("JSON with a number that no type holds");
     }
     if (!document.is_object()) refuse("not a JSON object");
     std::vector<Tensor> tensors;

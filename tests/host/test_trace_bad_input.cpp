@@ -101,6 +101,7 @@ TEST_CASE("safetensors: damaged headers and tensors outside the file", "[trace][
   };
   CHECK_THAT(with("{"), Contains("safetensors header: not valid JSON"));
   CHECK_THAT(with("[1]"), Contains("not a JSON object"));
+  CHECK_THAT(with(R"({"a": 1e999})"), Contains("a number that no type holds"));
   CHECK_THAT(with("{}"), Contains("holds no arrays"));
   CHECK_THAT(with(R"({"a":{"dtype":"I64","shape":[2],"data_offsets":[0,17]}})"),
              Contains("no range within the 16 bytes"));
@@ -127,6 +128,7 @@ TEST_CASE("json: ragged rows, missing keys, deep nesting and what is no number",
   CHECK_THAT(refusal("t.json", "{\"logical_count\": [1, -5]}"),
              Contains("logical_count: element [1]: the count -5 is negative"));
   CHECK_THAT(refusal("t.json", "{\"logical_count\": [1e300]}"), Contains("no whole number"));
+  CHECK_THAT(refusal("t.json", "{\"logical_count\": [1e999]}"), Contains("not valid JSON"));
   CHECK_THAT(refusal("t.json", std::string(200000, '[')), Contains("nested deeper than 8 arrays"));
   std::string objects;
   for (int i = 0; i < 1000; ++i) objects += "{\"a\":";

@@ -93,7 +93,7 @@ TEST_CASE("npy: default axes by the number of dimensions", "[trace][npy]") {
   CHECK(own.rows(0, 0) == Rows{1, 1});
   CHECK(own.rows(0, 1) == Rows{0, 2});
   CHECK(own.info.experts_inferred);
-  CHECK(own.info.assumptions.size() == 3);
+  CHECK(own.info.assumptions.size() == 2);
 }
 
 TEST_CASE("npy: counts by layer, step and rank; steps are batches and ranks are summed", "[trace][npy]") {
