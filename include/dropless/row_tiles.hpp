@@ -1,9 +1,10 @@
 // How the rows of one expert are cut into tiles. This is the one place that says how many rows a product
 // schedules: the kernels walk these tiles and the report counts them, so the two cannot drift apart.
 //
-// An expert's rows are cut into ceil(rows / tile_rows) tiles of nearly equal height. Every tile but the
-// expert's last is a whole number of granules, so an expert with n rows schedules exactly round_up(n,
-// granule) rows.
+// An expert whose rows fit one tile of a quarter more than tile_rows is one tile: cutting it would read its
+// weights twice. Every other expert's rows are cut into ceil(rows / tile_rows) tiles of nearly equal height.
+// Every tile but the expert's last is a whole number of granules, so an expert with n rows schedules exactly
+// round_up(n, granule) rows.
 #pragma once
 #include <cstdint>
 
@@ -11,8 +12,8 @@
 
 namespace dropless {
 
-/// tile_rows: the most rows a tile holds. granule: the step in which a tile's matrix arithmetic grows.
-/// tile_rows is a multiple of granule; both are positive.
+/// tile_rows: the most rows a tile holds where an expert has several. granule: the step in which a tile's
+/// matrix arithmetic grows. tile_rows is a multiple of granule; both are positive.
 struct RowTileRule {
   std::int32_t tile_rows = 128;
   std::int32_t granule = 16;
@@ -27,8 +28,15 @@ struct RowTile {
   std::int32_t expert_row;
 };
 
+/// The most rows any tile holds: a quarter more than tile_rows, in whole granules.
+DROPLESS_HOST_DEVICE constexpr std::int32_t tallest_tile_rows(RowTileRule rule) {
+  return static_cast<std::int32_t>((std::int64_t{rule.tile_rows} + rule.tile_rows / 4) / rule.granule *
+                                   rule.granule);
+}
+
 /// Tiles of an expert with `rows` rows; 0 for an empty expert.
 DROPLESS_HOST_DEVICE constexpr std::int64_t row_tile_count(std::int64_t rows, RowTileRule rule) {
+  if (rows <= tallest_tile_rows(rule)) return rows > 0;
   return ceil_div(rows, rule.tile_rows);
 }
 

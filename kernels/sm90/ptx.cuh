@@ -53,16 +53,6 @@ __device__ inline void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers));
 }
 
-/// Programmatic dependent launch: lets the next kernel start its own set-up, and waits for the kernels before
-/// this one to have finished and written their results.
-__device__ inline void allow_next_kernel() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
-__device__ inline void wait_for_previous_kernels() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-
-/// Makes a tensor map that lies in global memory visible to the TMA unit.
-__device__ inline void acquire_tensor_map(const CUtensorMap* map) {
-  asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
-}
-
 template <bool transpose>
 __device__ inline void store_matrices(std::uint32_t address, const std::uint32_t (&r)[4]) {
   if constexpr (transpose)

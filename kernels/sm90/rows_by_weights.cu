@@ -1,7 +1,7 @@
 // Hopper kernel for rows x weights (sdd and dsd, forward and input gradient): out[r, :] = in[r, :] W[expert
 // of r].
 //
-// Output features are wgmma's M and rows its N: a tile is 256 features by up to 128 rows of one expert, and N
+// Output features are wgmma's M and rows its N: a tile is 256 features by up to 160 rows of one expert, and N
 // is the tile's rows rounded up to 16, so that a short tile costs what its rows cost. A persistent grid walks
 // the device tile list; one thread loads by TMA, two warpgroups multiply, and finished tiles leave through
 // ragged TMA stores. Every tile shape adds k in the same order, so a row's bits do not depend on the tile it
@@ -11,8 +11,8 @@
 
 #include <algorithm>
 
+#include "launch.cuh"
 #include "product_arguments.hpp"
-#include "sm90/launch.hpp"
 #include "sm90/ragged_map.hpp"
 #include "sm90/tensor_map.hpp"
 #include "sm90/tile_pipeline.cuh"
@@ -22,10 +22,20 @@ namespace dropless {
 namespace sm90 {
 namespace {
 
-constexpr int row_box_sizes = 4;  // boxes of 16, 32, 64 and 128 rows: a short tile fills little shared memory
+using Memory = TileMemory<160>;
+constexpr int row_boxes = 5;
+
+/// Rows of the boxes in which a tile's rows are loaded: a short tile takes a small one, since rows past the
+/// tile's end still cost the writing of their zeros.
+DROPLESS_HOST_DEVICE constexpr int box_rows(int box) {
+  return box == row_boxes - 1 ? Memory::tile_n : 16 << box;
+}
+__device__ int smallest_box(int rows) {
+  return rows <= 16 ? 0 : rows <= 32 ? 1 : rows <= 64 ? 2 : rows <= 128 ? 3 : 4;
+}
 
 struct RowsByWeightsMaps {
-  CUtensorMap in[row_box_sizes];
+  CUtensorMap in[row_boxes];
   CUtensorMap weights, second_weights;
   CUtensorMap out;
 };
@@ -33,7 +43,6 @@ struct RowsByWeightsMaps {
 struct RowsByWeightsPlan {
   const RowTile* tiles;
   const std::int32_t* tile_count;
-  const std::int32_t k;
   const std::int32_t features;  // n
   const std::int32_t k_blocks;
   const std::int32_t split_feature;  // first feature of the second tensor; n where there is none
@@ -42,9 +51,6 @@ struct RowsByWeightsPlan {
   const std::uint32_t raster_group;
   const bool accumulate;
 };
-
-/// The map for the smallest box that holds `rows` rows, as an index: boxes have 16 << index rows.
-__device__ int row_box(int rows) { return rows <= 16 ? 0 : rows <= 32 ? 1 : rows <= 64 ? 2 : 3; }
 
 /// One tile of work: rows of one expert by up to four subtiles of features.
 struct Work {
@@ -81,14 +87,14 @@ struct Schedule {
 };
 
 template <bool k_by_n>
-__device__ void load_tiles(const RowsByWeightsMaps& maps, const RowsByWeightsPlan& plan, TileMemory& memory,
+__device__ void load_tiles(const RowsByWeightsMaps& maps, const RowsByWeightsPlan& plan, Memory& memory,
                            const Schedule& schedule) {
   RingPosition ring;
   for (std::uint32_t place = blockIdx.x; place < schedule.size; place += gridDim.x) {
     const Work work = schedule.at(plan, place);
     if (work.boxes == 0) continue;
-    const int box = row_box(work.rows.rows);
-    const std::uint32_t bytes = work.boxes * subtile_bytes + (16 << box) * k_block * 2;
+    const int box = smallest_box(work.rows.rows);
+    const std::uint32_t bytes = work.boxes * subtile_bytes + box_rows(box) * k_block * 2;
     const RaggedCoordinates at = ragged_coordinates(work.rows.row_begin, work.rows.rows, 0);
     for (int block = 0; block < plan.k_blocks; ++block) {
       wait(memory.empty[ring.stage], ring.parity ^ 1);
@@ -113,107 +119,56 @@ __device__ void load_tiles(const RowsByWeightsMaps& maps, const RowsByWeightsPla
   }
 }
 
+/// Multiplies one tile of up to 16 * sixteens rows: n is the smallest multiple of 16 that holds the tile's.
+template <class Element, bool k_by_n, int sixteens>
+__device__ __forceinline__ void multiply_tile(Memory& memory, RingPosition& ring, int warpgroup, int rows,
+                                              int active, int k_blocks,
+                                              float (&d)[subtiles_per_warpgroup][Memory::tile_n / 2]) {
+  if constexpr (sixteens > 1)
+    if (rows <= 16 * (sixteens - 1))
+      return multiply_tile<Element, k_by_n, sixteens - 1>(memory, ring, warpgroup, rows, active, k_blocks, d);
+  if (active == 2)
+    multiply_stages<Element, 16 * sixteens, 2, k_by_n, false>(memory, ring, warpgroup, k_blocks, 0, d);
+  else
+    multiply_stages<Element, 16 * sixteens, 1, k_by_n, false>(memory, ring, warpgroup, k_blocks, 0, d);
+}
+
 template <class Element, bool k_by_n>
-__device__ void multiply_tiles(const RowsByWeightsMaps& maps, const RowsByWeightsPlan& plan,
-                               TileMemory& memory, const Schedule& schedule, int warpgroup) {
-  const bool elected = threadIdx.x % 128 == 0;
+__device__ void multiply_tiles(const RowsByWeightsMaps& maps, const RowsByWeightsPlan& plan, Memory& memory,
+                               const Schedule& schedule, int warpgroup) {
   RingPosition ring;
-  std::uint32_t previous_parity = 0;
+  TileOutput<Element, true, Memory> output(memory, warpgroup, &maps.out);
   for (std::uint32_t place = blockIdx.x; place < schedule.size; place += gridDim.x) {
     const Work work = schedule.at(plan, place);
     if (work.boxes == 0) continue;
     const int active = (work.boxes > warpgroup) + (work.boxes > warpgroup + 2);
-    const int halves = work.rows.rows > 64 ? 2 : 1;
     if (active == 0) {
       skip_stages(memory, ring, plan.k_blocks);
       continue;
     }
-    // Piece i of this warpgroup is subtile 2 i + warpgroup; half h is rows 64 h and later.
-    const auto output_box = [&](int i, int half, auto&& use) {
-      const RaggedCoordinates at = ragged_coordinates(work.rows.row_begin, work.rows.rows, half * 64);
-      const int subtile = 2 * i + warpgroup;
-      const std::int32_t coordinates[4] = {work.first_feature + subtile * 64, at.row, at.origin, at.wrap};
-      use(coordinates, memory.staging[half][subtile]);
+    const int parts = (work.rows.rows + 63) / 64;
+    const auto at = [&](int subtile, int part) {
+      const RaggedCoordinates rows = ragged_coordinates(work.rows.row_begin, work.rows.rows, part * 64);
+      const int feature = work.first_feature + (consumer_warpgroups * subtile + warpgroup) * 64;
+      return BoxCoordinates<4>{{feature, rows.row, rows.origin, rows.wrap}};
     };
-    if (plan.accumulate && elected) {
-      ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>());
-      expect_bytes(memory.previous_output[warpgroup], active * halves * subtile_bytes);
-      for (int i = 0; i < active; ++i)
-        for (int half = 0; half < halves; ++half)
-          output_box(i, half, [&](const std::int32_t(&at)[4], char* piece) {
-            load_box(piece, &maps.out, at, memory.previous_output[warpgroup]);
-          });
-    }
-
-    float d[subtiles_per_warpgroup][64];
-    const auto multiply = [&](auto n) {
-      constexpr int rows = decltype(n)::value;
-      if (active == 2)
-        multiply_stages<Element, rows, 2, k_by_n, false>(memory, ring, warpgroup, plan.k, d);
-      else
-        multiply_stages<Element, rows, 1, k_by_n, false>(memory, ring, warpgroup, plan.k, d);
-    };
-    switch ((work.rows.rows + 15) / 16) {
-      case 1:
-        multiply(std::integral_constant<int, 16>());
-        break;
-      case 2:
-        multiply(std::integral_constant<int, 32>());
-        break;
-      case 3:
-        multiply(std::integral_constant<int, 48>());
-        break;
-      case 4:
-        multiply(std::integral_constant<int, 64>());
-        break;
-      case 5:
-        multiply(std::integral_constant<int, 80>());
-        break;
-      case 6:
-        multiply(std::integral_constant<int, 96>());
-        break;
-      case 7:
-        multiply(std::integral_constant<int, 112>());
-        break;
-      default:
-        multiply(std::integral_constant<int, 128>());
-        break;
-    }
-
-    if (plan.accumulate) {
-      wait(memory.previous_output[warpgroup], previous_parity);
-      previous_parity ^= 1;
-    } else {
-      if (elected) ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>());
-      warpgroup_barrier(warpgroup);
-    }
-#pragma unroll
-    for (int i = 0; i < subtiles_per_warpgroup; ++i)
-#pragma unroll
-      for (int half = 0; half < tile_n / 64; ++half)
-        if (i < active && half < halves)
-          stage_piece<Element, true>(memory.staging[half][2 * i + warpgroup], d[i], half, plan.accumulate);
-    ptx::fence_proxy_async(ptx::space_shared);
-    warpgroup_barrier(warpgroup);
-    if (elected) {
-      for (int i = 0; i < active; ++i)
-        for (int half = 0; half < halves; ++half)
-          output_box(i, half,
-                     [&](const std::int32_t(&at)[4], const char* piece) { store_box(&maps.out, at, piece); });
-      ptx::cp_async_bulk_commit_group();
-    }
+    if (plan.accumulate) output.load_previous(active, parts, at);
+    float d[subtiles_per_warpgroup][Memory::tile_n / 2];
+    multiply_tile<Element, k_by_n, Memory::tile_n / 16>(memory, ring, warpgroup, work.rows.rows, active,
+                                                        plan.k_blocks, d);
+    output.store(d, active, parts, plan.accumulate, at);
   }
-  if (elected) ptx::cp_async_bulk_wait_group(ptx::n32_t<0>());
+  output.finish();
 }
 
 template <class Element, bool k_by_n>
 __global__ void __launch_bounds__(threads_per_block, 1)
     rows_by_weights_kernel(const __grid_constant__ RowsByWeightsMaps maps,
                            const __grid_constant__ RowsByWeightsPlan plan) {
-  TileMemory& memory = tile_memory();
+  Memory& memory = tile_memory<Memory>();
   initialise_barriers(memory);
   allow_next_kernel();
-  wait_for_previous_kernels();
+  wait_for_previous_kernel();
   const Schedule schedule(plan);
   const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / 128, 0);
   if (warpgroup == consumer_warpgroups) {
@@ -251,9 +206,10 @@ bool sm90_can_run(const RowsByWeights& product) {
   const bool split = weights.second.data != nullptr || weights.second.matrices != nullptr;
   const std::int64_t split_extent = (product.split_n ? weights.n : weights.k) / 2;
   const std::int64_t feature_tiles = ceil_div(weights.n, sm90::tile_m);
-  return weights.type != ElementType::fp32 && weights.widths.d_ff == nullptr &&
-         product.rows.tile_rule.tile_rows <= sm90::tile_n && product.rows.rows_bound < sm90::ragged_rows &&
-         weights.k < (1 << 30) && weights.n < (1 << 30) &&
+  // A TMA store writes whole 16-byte chunks, past the last column where n does not end on one.
+  return weights.type != ElementType::fp32 && weights.widths.d_ff == nullptr && weights.n % 8 == 0 &&
+         tallest_tile_rows(product.rows.tile_rule) <= sm90::Memory::tile_n &&
+         product.rows.rows_bound < sm90::ragged_rows && weights.k < (1 << 30) && weights.n < (1 << 30) &&
          product.rows.tile_bound * feature_tiles < (1ll << 31) &&
          sm90::addressable(product.in.data, product.in.leading_dimension, weights.type) &&
          sm90::addressable(product.out.data, product.out.leading_dimension, weights.type) &&
@@ -268,8 +224,9 @@ void launch_sm90(const RowsByWeights& product, Stream stream) {
   const std::int64_t tensor_n = split && product.split_n ? weights.n / 2 : weights.n;
   const std::int64_t tensor_k = split && !product.split_n ? weights.k / 2 : weights.k;
   RowsByWeightsMaps maps;
-  for (int i = 0; i < row_box_sizes; ++i)
-    maps.in[i] = ragged_map(product.in.data, weights.k, product.in.leading_dimension, weights.type, 16u << i);
+  for (int i = 0; i < row_boxes; ++i)
+    maps.in[i] =
+        ragged_map(product.in.data, weights.k, product.in.leading_dimension, weights.type, box_rows(i));
   maps.weights = weight_map(weights, weights.first, tensor_k, tensor_n);
   maps.second_weights = split ? weight_map(weights, weights.second, tensor_k, tensor_n) : maps.weights;
   maps.out = ragged_map(product.out.data, weights.n, product.out.leading_dimension, weights.type, 64);
@@ -278,7 +235,6 @@ void launch_sm90(const RowsByWeights& product, Stream stream) {
   const auto feature_tiles = static_cast<std::uint32_t>(ceil_div(n, tile_m));
   const RowsByWeightsPlan plan{product.rows.tiles,
                                product.rows.tile_count,
-                               k,
                                n,
                                static_cast<std::int32_t>(ceil_div(k, k_block)),
                                split && product.split_n ? n / 2 : n,
@@ -290,7 +246,8 @@ void launch_sm90(const RowsByWeights& product, Stream stream) {
   const auto blocks = static_cast<std::uint32_t>(std::min<std::int64_t>(work, product.multiprocessors));
   const auto kernel = weights.type == ElementType::bf16 ? choose_kernel<__nv_bfloat16>(weights.order)
                                                         : choose_kernel<__half>(weights.order);
-  launch_persistent(kernel, blocks, threads_per_block, tile_memory_bytes, stream, maps, plan);
+  launch("rows_by_weights_kernel", kernel, blocks, threads_per_block, sizeof(Memory), stream,
+         LaunchOrder::overlap_previous, maps, plan);
 }
 
 }  // namespace dropless

@@ -9,20 +9,22 @@
 namespace dropless::sm90 {
 
 constexpr int stages = 3;
-constexpr int tile_m = 256, tile_n = 128;
+constexpr int tile_m = 256;
 constexpr int subtiles = tile_m / 64;
 constexpr int consumer_warpgroups = 2, subtiles_per_warpgroup = subtiles / consumer_warpgroups;
+constexpr int staged_parts = 2;  // 64 columns of a tile each: what is staged for the output at one time
 constexpr int threads_per_block = 128 * (consumer_warpgroups + 1);
-constexpr int b_bytes = tile_n * k_block * 2;
 
+/// Shared memory of a block whose tiles are up to n columns wide.
+template <int n>
 struct TileMemory {
+  static constexpr int tile_n = n, b_bytes = n * k_block * 2;
   alignas(1024) char a[stages][subtiles][subtile_bytes];
   alignas(1024) char b[stages][b_bytes];
-  alignas(1024) char staging[tile_n / 64][subtiles][subtile_bytes];
+  alignas(1024) char output[staged_parts][subtiles][subtile_bytes];
   std::uint64_t full[stages], empty[stages];
   std::uint64_t previous_output[consumer_warpgroups];
 };
-constexpr std::uint32_t tile_memory_bytes = sizeof(TileMemory);
 
 /// A place in the ring. A consumer waits for `parity` of a full barrier; the producer, a lap ahead, waits for
 /// the other parity of an empty barrier.
@@ -34,12 +36,14 @@ struct RingPosition {
   }
 };
 
-__device__ inline TileMemory& tile_memory() {
+template <class Memory>
+__device__ Memory& tile_memory() {
   extern __shared__ __align__(1024) char shared_bytes[];
-  return *reinterpret_cast<TileMemory*>(shared_bytes);
+  return *reinterpret_cast<Memory*>(shared_bytes);
 }
 
-__device__ inline void initialise_barriers(TileMemory& memory) {
+template <class Memory>
+__device__ void initialise_barriers(Memory& memory) {
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < stages; ++stage) {
       ptx::mbarrier_init(&memory.full[stage], 1);
@@ -52,15 +56,17 @@ __device__ inline void initialise_barriers(TileMemory& memory) {
 }
 
 /// Every warp arrives for itself: a warpgroup without work in a tile has no wgmma to keep its warps in step.
-__device__ inline void release_stage(TileMemory& memory, int stage) {
+template <class Memory>
+__device__ void release_stage(Memory& memory, int stage) {
   if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(&memory.empty[stage]);
 }
 
 /// Accumulates the first `steps` slices of 16 of the next stage into the first `active` of this warpgroup's
 /// subtiles.
-template <class Element, int n, int active, int steps, bool a_mn_major, bool b_mn_major>
-__device__ __forceinline__ void multiply_stage(TileMemory& memory, RingPosition& ring, int warpgroup,
-                                               bool first, float (&d)[subtiles_per_warpgroup][64]) {
+template <class Element, int n, int active, int steps, bool a_mn_major, bool b_mn_major, class Memory,
+          int size>
+__device__ __forceinline__ void multiply_stage(Memory& memory, RingPosition& ring, int warpgroup, bool first,
+                                               float (&d)[subtiles_per_warpgroup][size]) {
   constexpr std::uint64_t a_next = consumer_warpgroups * subtile_bytes / 16;
   wait(memory.full[ring.stage], ring.parity);
   const std::uint64_t a = operand_descriptor<a_mn_major>(memory.a[ring.stage][warpgroup]);
@@ -79,32 +85,33 @@ __device__ __forceinline__ void multiply_stage(TileMemory& memory, RingPosition&
   ring.advance();
 }
 
-/// Accumulates `k` elements. A last stage that k does not fill is multiplied as far as its last slice of 16.
-template <class Element, int n, int active, bool a_mn_major, bool b_mn_major>
-__device__ __forceinline__ void multiply_stages(TileMemory& memory, RingPosition& ring, int warpgroup, int k,
-                                                float (&d)[subtiles_per_warpgroup][64]) {
-  constexpr int steps = k_block / 16;
-  const int slices = (k + 15) / 16, whole = slices / steps;
-  for (int block = 0; block < whole; ++block)
-    multiply_stage<Element, n, active, steps, a_mn_major, b_mn_major>(memory, ring, warpgroup, block == 0, d);
-  switch (slices % steps) {
+/// Accumulates `blocks` whole stages, then `last_steps` slices of one more (0: there is none).
+template <class Element, int n, int active, bool a_mn_major, bool b_mn_major, class Memory, int size>
+__device__ __forceinline__ void multiply_stages(Memory& memory, RingPosition& ring, int warpgroup, int blocks,
+                                                int last_steps, float (&d)[subtiles_per_warpgroup][size]) {
+  for (int block = 0; block < blocks; ++block)
+    multiply_stage<Element, n, active, k_block / 16, a_mn_major, b_mn_major>(memory, ring, warpgroup,
+                                                                             block == 0, d);
+  const bool first = blocks == 0;
+  switch (last_steps) {
     case 1:
-      multiply_stage<Element, n, active, 1, a_mn_major, b_mn_major>(memory, ring, warpgroup, whole == 0, d);
+      multiply_stage<Element, n, active, 1, a_mn_major, b_mn_major>(memory, ring, warpgroup, first, d);
       break;
     case 2:
-      multiply_stage<Element, n, active, 2, a_mn_major, b_mn_major>(memory, ring, warpgroup, whole == 0, d);
+      multiply_stage<Element, n, active, 2, a_mn_major, b_mn_major>(memory, ring, warpgroup, first, d);
       break;
     case 3:
-      multiply_stage<Element, n, active, 3, a_mn_major, b_mn_major>(memory, ring, warpgroup, whole == 0, d);
+      multiply_stage<Element, n, active, 3, a_mn_major, b_mn_major>(memory, ring, warpgroup, first, d);
       break;
     default:
       break;
   }
 }
 
-/// Passes `k_blocks` stages without work.
-__device__ inline void skip_stages(TileMemory& memory, RingPosition& ring, int k_blocks) {
-  for (int block = 0; block < k_blocks; ++block) {
+/// Passes `blocks` stages without work.
+template <class Memory>
+__device__ void skip_stages(Memory& memory, RingPosition& ring, int blocks) {
+  for (int block = 0; block < blocks; ++block) {
     wait(memory.full[ring.stage], ring.parity);
     release_stage(memory, ring.stage);
     ring.advance();
@@ -130,20 +137,20 @@ __device__ inline float2 unpack(std::uint32_t pair) {
     return __half22float2(reinterpret_cast<const __half2&>(pair));
 }
 
-/// Rounds the 64 x 64 part of d that starts at column 64 * half into a staging piece of 64 rows of 128
-/// swizzled bytes. transpose: the piece's rows are d's columns. add: adds what the piece holds first, in
-/// float.
-template <class Element, bool transpose>
-__device__ __forceinline__ void stage_piece(char* piece, const float (&d)[64], int half, bool add) {
+/// Rounds the 64 x 64 part of d that starts at column 64 * part into a piece of 64 rows of 128 swizzled
+/// bytes. transpose: the piece's rows are d's columns. add: adds what the piece holds first, in float.
+template <class Element, bool transpose, int size>
+__device__ __forceinline__ void write_piece(char* piece, const float (&d)[size], int part, bool add) {
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
 #pragma unroll
   for (int j = 0; j < 4; ++j) {  // 16 columns of d: four 8 x 8 matrices
+    if (part * 32 + j * 8 >= size) break;
     const int row = transpose ? j * 16 + lane / 16 * 8 + lane % 8 : warp * 16 + lane % 16;
     const int chunk = transpose ? warp * 2 + lane / 8 % 2 : j * 2 + lane / 16;
     const std::uint32_t address = shared_address(piece) + row * 128 + ((chunk ^ (row & 7)) * 16);
     float values[8];
 #pragma unroll
-    for (int i = 0; i < 8; ++i) values[i] = d[half * 32 + j * 8 + i];
+    for (int i = 0; i < 8; ++i) values[i] = d[part * 32 + j * 8 + i];
     std::uint32_t packed[4];
     if (add) {
       load_matrices<transpose>(address, packed);
@@ -159,5 +166,83 @@ __device__ __forceinline__ void stage_piece(char* piece, const float (&d)[64], i
     store_matrices<transpose>(address, packed);
   }
 }
+
+/// How one warpgroup's finished tiles leave: 128 columns at a time through shared memory, by TMA stores that
+/// run on while the next tile is computed. A piece is 64 columns (a part) of one subtile; `at(subtile, part)`
+/// gives its coordinates in the output's map.
+template <class Element, bool transpose, class Memory>
+class TileOutput {
+ public:
+  __device__ TileOutput(Memory& memory, int warpgroup, const CUtensorMap* map)
+      : memory_(memory), warpgroup_(warpgroup), elected_(threadIdx.x % 128 == 0), map_(map) {}
+
+  /// Starts to load what the output holds at a tile's first columns; before store() with add.
+  template <class At>
+  __device__ void load_previous(int active, int parts, const At& at) {
+    if (elected_) load(0, active, parts, at);
+  }
+
+  template <int size, class At>
+  __device__ __forceinline__ void store(const float (&d)[subtiles_per_warpgroup][size], int active, int parts,
+                                        bool add, const At& at) {
+#pragma unroll
+    for (int first = 0; first < (size + 31) / 32; first += staged_parts) {
+      if (first >= parts) break;
+      if (add) {
+        if (first > 0 && elected_) load(first, active, parts, at);
+        wait(memory_.previous_output[warpgroup_], parity_);
+        parity_ ^= 1;
+      } else {
+        if (elected_) ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>());
+        warpgroup_barrier(warpgroup_);
+      }
+#pragma unroll
+      for (int subtile = 0; subtile < subtiles_per_warpgroup; ++subtile)
+#pragma unroll
+        for (int part = first; part < first + staged_parts; ++part)
+          if (subtile < active && part < parts)
+            write_piece<Element, transpose>(piece(subtile, part), d[subtile], part, add);
+      ptx::fence_proxy_async(ptx::space_shared);
+      warpgroup_barrier(warpgroup_);
+      if (elected_) {
+        for (int subtile = 0; subtile < active; ++subtile)
+          for (int part = first; part < min(first + staged_parts, parts); ++part)
+            store_box(map_, at(subtile, part).values, piece(subtile, part));
+        ptx::cp_async_bulk_commit_group();
+      }
+    }
+  }
+
+  /// Waits until everything is written.
+  __device__ void finish() {
+    if (elected_) ptx::cp_async_bulk_wait_group(ptx::n32_t<0>());
+  }
+
+ private:
+  __device__ char* piece(int subtile, int part) {
+    return memory_.output[part % staged_parts][consumer_warpgroups * subtile + warpgroup_];
+  }
+  template <class At>
+  __device__ void load(int first, int active, int parts, const At& at) {
+    ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>());
+    const int end = min(first + staged_parts, parts);
+    expect_bytes(memory_.previous_output[warpgroup_], (end - first) * active * subtile_bytes);
+    for (int part = first; part < end; ++part)
+      for (int subtile = 0; subtile < active; ++subtile)
+        load_box(piece(subtile, part), map_, at(subtile, part).values, memory_.previous_output[warpgroup_]);
+  }
+
+  Memory& memory_;
+  const int warpgroup_;
+  const bool elected_;
+  const CUtensorMap* const map_;
+  std::uint32_t parity_ = 0;
+};
+
+/// Coordinates of a box, as the TMA calls take them.
+template <int rank>
+struct BoxCoordinates {
+  std::int32_t values[rank];
+};
 
 }  // namespace dropless::sm90

@@ -9,8 +9,8 @@
 
 #include <algorithm>
 
+#include "launch.cuh"
 #include "product_arguments.hpp"
-#include "sm90/launch.hpp"
 #include "sm90/ragged_map.hpp"
 #include "sm90/tensor_map.hpp"
 #include "sm90/tile_pipeline.cuh"
@@ -19,6 +19,9 @@
 namespace dropless {
 namespace sm90 {
 namespace {
+
+using Memory = TileMemory<128>;
+constexpr int tile_n = Memory::tile_n;
 
 struct WeightGradientMaps {
   CUtensorMap a, b;
@@ -51,8 +54,7 @@ __device__ Work work_at(const WeightGradientPlan& plan, std::uint32_t work) {
 
 __device__ int row_blocks(const Work& work) { return (work.row_count + k_block - 1) / k_block; }
 
-__device__ void load_tiles(const WeightGradientMaps& maps, const WeightGradientPlan& plan,
-                           TileMemory& memory) {
+__device__ void load_tiles(const WeightGradientMaps& maps, const WeightGradientPlan& plan, Memory& memory) {
   RingPosition ring;
   for (std::uint32_t place = blockIdx.x; place < plan.experts * plan.raster.size(); place += gridDim.x) {
     const Work work = work_at(plan, place);
@@ -90,84 +92,54 @@ __device__ void store_floats(const WeightGradientPlan& plan, const Work& work, i
 }
 
 template <class Element, bool float_output>
-__device__ void multiply_tiles(const WeightGradientMaps& maps, const WeightGradientPlan& plan,
-                               TileMemory& memory, int warpgroup) {
-  const bool elected = threadIdx.x % 128 == 0;
+__device__ void multiply_tiles(const WeightGradientMaps& maps, const WeightGradientPlan& plan, Memory& memory,
+                               int warpgroup) {
   RingPosition ring;
-  std::uint32_t previous_parity = 0;
+  TileOutput<Element, false, Memory> output(memory, warpgroup, &maps.dw);
   for (std::uint32_t place = blockIdx.x; place < plan.experts * plan.raster.size(); place += gridDim.x) {
     const Work work = work_at(plan, place);
     const int m = work.first_m + warpgroup * 64;  // of this warpgroup's first subtile
     const int active = (m < plan.m) + (m + 128 < plan.m);
-    const int columns = min(tile_n, plan.n - work.first_n), halves = columns > 64 ? 2 : 1;
-    const int blocks = row_blocks(work);
     if (active == 0) {
-      skip_stages(memory, ring, blocks);
+      skip_stages(memory, ring, row_blocks(work));
       continue;
     }
-    if (!float_output && plan.accumulate && elected) {
-      ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>());
-      expect_bytes(memory.previous_output[warpgroup], active * halves * subtile_bytes);
-      for (int i = 0; i < active; ++i)
-        for (int half = 0; half < halves; ++half)
-          load_box(memory.staging[half][2 * i + warpgroup], &maps.dw,
-                   {work.first_n + half * 64, m + 128 * i, work.expert}, memory.previous_output[warpgroup]);
-    }
-
-    float d[subtiles_per_warpgroup][64] = {};  // what an expert without rows stores
-    const auto multiply = [&](auto n) {
-      if (active == 2)
-        multiply_stages<Element, decltype(n)::value, 2, true, true>(memory, ring, warpgroup, work.row_count,
-                                                                    d);
-      else
-        multiply_stages<Element, decltype(n)::value, 1, true, true>(memory, ring, warpgroup, work.row_count,
-                                                                    d);
+    const int columns = min(tile_n, plan.n - work.first_n), parts = (columns + 63) / 64;
+    const auto at = [&](int subtile, int part) {
+      return BoxCoordinates<3>{{work.first_n + part * 64, m + 128 * subtile, work.expert}};
     };
-    if (halves == 2)
-      multiply(std::integral_constant<int, 128>());
+    if (!float_output && plan.accumulate) output.load_previous(active, parts, at);
+
+    float d[subtiles_per_warpgroup][tile_n / 2] = {};  // what an expert without rows stores
+    const int slices = (work.row_count + 15) / 16, blocks = slices / 4, last_steps = slices % 4;
+    if (parts == 2 && active == 2)
+      multiply_stages<Element, 128, 2, true, true>(memory, ring, warpgroup, blocks, last_steps, d);
+    else if (parts == 2)
+      multiply_stages<Element, 128, 1, true, true>(memory, ring, warpgroup, blocks, last_steps, d);
+    else if (active == 2)
+      multiply_stages<Element, 64, 2, true, true>(memory, ring, warpgroup, blocks, last_steps, d);
     else
-      multiply(std::integral_constant<int, 64>());
+      multiply_stages<Element, 64, 1, true, true>(memory, ring, warpgroup, blocks, last_steps, d);
 
     if constexpr (float_output) {
 #pragma unroll
       for (int i = 0; i < subtiles_per_warpgroup; ++i)
         if (i < active) store_floats(plan, work, m + 128 * i, columns, d[i]);
     } else {
-      if (plan.accumulate) {
-        wait(memory.previous_output[warpgroup], previous_parity);
-        previous_parity ^= 1;
-      } else {
-        if (elected) ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>());
-        warpgroup_barrier(warpgroup);
-      }
-#pragma unroll
-      for (int i = 0; i < subtiles_per_warpgroup; ++i)
-#pragma unroll
-        for (int half = 0; half < tile_n / 64; ++half)
-          if (i < active && half < halves)
-            stage_piece<Element, false>(memory.staging[half][2 * i + warpgroup], d[i], half, plan.accumulate);
-      ptx::fence_proxy_async(ptx::space_shared);
-      warpgroup_barrier(warpgroup);
-      if (elected) {
-        for (int i = 0; i < active; ++i)
-          for (int half = 0; half < halves; ++half)
-            store_box(&maps.dw, {work.first_n + half * 64, m + 128 * i, work.expert},
-                      memory.staging[half][2 * i + warpgroup]);
-        ptx::cp_async_bulk_commit_group();
-      }
+      output.store(d, active, parts, plan.accumulate, at);
     }
   }
-  if (!float_output && elected) ptx::cp_async_bulk_wait_group(ptx::n32_t<0>());
+  if constexpr (!float_output) output.finish();
 }
 
 template <class Element, bool float_output>
 __global__ void __launch_bounds__(threads_per_block, 1)
     weight_gradient_kernel(const __grid_constant__ WeightGradientMaps maps,
                            const __grid_constant__ WeightGradientPlan plan) {
-  TileMemory& memory = tile_memory();
+  Memory& memory = tile_memory<Memory>();
   initialise_barriers(memory);
   allow_next_kernel();
-  wait_for_previous_kernels();
+  wait_for_previous_kernel();
   const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / 128, 0);
   if (warpgroup == consumer_warpgroups) {
     give_registers<40>();
@@ -195,8 +167,9 @@ TileRaster raster_of(const ExpertGradients& dw) {
 bool sm90_can_run(const RowsTransposedByRows& product) {
   const ExpertGradients& dw = product.dw;
   const bool output_addressable =
-      dw.type == ElementType::fp32 || (sm90::addressable(dw.data, dw.leading_dimension, dw.type) &&
-                                       sm90::addressable(dw.data, dw.expert_stride, dw.type));
+      dw.type == ElementType::fp32 ||
+      (dw.n % 8 == 0 && sm90::addressable(dw.data, dw.leading_dimension, dw.type) &&
+       sm90::addressable(dw.data, dw.expert_stride, dw.type));
   const std::int64_t tiles = ceil_div(dw.m, sm90::tile_m) * ceil_div(dw.n, sm90::tile_n);
   return product.a.type != ElementType::fp32 && dw.matrices == nullptr && output_addressable &&
          dw.m < (1 << 30) && dw.n < (1 << 30) && product.rows.rows_bound < sm90::ragged_rows &&
@@ -230,7 +203,8 @@ void launch_sm90(const RowsTransposedByRows& product, Stream stream) {
   const auto blocks = static_cast<std::uint32_t>(std::min<std::int64_t>(work, product.multiprocessors));
   const auto kernel =
       type == ElementType::bf16 ? choose_kernel<__nv_bfloat16>(dw.type) : choose_kernel<__half>(dw.type);
-  launch_persistent(kernel, blocks, threads_per_block, tile_memory_bytes, stream, maps, plan);
+  launch("weight_gradient_kernel", kernel, blocks, threads_per_block, sizeof(Memory), stream,
+         LaunchOrder::overlap_previous, maps, plan);
 }
 
 }  // namespace dropless

@@ -39,7 +39,7 @@ struct Walk {
 Walk walk(const std::vector<RowTile>& tiles, RowTileRule rule, const ColumnTiles& columns,
           const std::vector<std::int32_t>& part_columns) {
   Walk result;
-  const RowsByWeightsSteps steps{static_cast<std::int32_t>(tiles.size()), rule.tile_rows, tile_rows,
+  const RowsByWeightsSteps steps{static_cast<std::int32_t>(tiles.size()), tallest_tile_rows(rule), tile_rows,
                                  columns.size()};
   for (std::int64_t index = 0; index < steps.size(); ++index) {
     const RowsByWeightsStep step = steps.at(index);

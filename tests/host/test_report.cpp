@@ -153,11 +153,12 @@ TEST_CASE("report: FLOPs, bytes, ranks and waves") {
   CHECK(totals.ranks->max_over_mean == Approx((258 * 2 / 261.0 + 2) / 2));
   CHECK(totals.ranks->max_over_mean_max == 2);
   REQUIRE(totals.tiles);
-  // 1 + 2 + 1 row tiles and 1, by 512 / 256 column tiles, on 3 SMs: 3 waves with 1 idle, 1 wave with 1 idle.
-  CHECK(totals.tiles->tiles == 10);
-  CHECK(totals.tiles->waves == 4);
-  CHECK(totals.tiles->idle_share_of_last_wave == Approx(1.0 / 3));
-  CHECK(totals.tiles->idle_share == Approx(2.0 / 12));
+  // 1 + 1 + 1 row tiles (130 rows fit one tall tile) and 1, by 512 / 256 column tiles, on 3 SMs: 2 full
+  // waves, and 1 wave with 1 idle.
+  CHECK(totals.tiles->tiles == 8);
+  CHECK(totals.tiles->waves == 3);
+  CHECK(totals.tiles->idle_share_of_last_wave == Approx((0 + 1.0 / 3) / 2));
+  CHECK(totals.tiles->idle_share == Approx(1.0 / 9));
   CHECK(totals.tiles->longest_expert_share == Approx((144.0 / 288 + 1) / 2));
 }
 

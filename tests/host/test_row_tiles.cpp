@@ -18,13 +18,14 @@ TEST_CASE(
   for (const RowTileRule rule : rules) {
     for (std::int64_t rows = 0; rows <= 2000; ++rows) {
       const std::int64_t tiles = row_tile_count(rows, rule);
-      std::int64_t covered = 0, scheduled = 0, tallest = 0, shortest_full = rule.tile_rows;
+      std::int64_t covered = 0, scheduled = 0, tallest = 0, shortest_full = tallest_tile_rows(rule);
       bool sound = row_tile_begin(rows, 0, rule) == 0 && row_tile_begin(rows, tiles, rule) == rows;
       for (std::int64_t tile = 0; tile < tiles; ++tile) {
         const std::int64_t begin = row_tile_begin(rows, tile, rule),
                            end = row_tile_begin(rows, tile + 1, rule);
         const std::int64_t height = round_up(end - begin, rule.granule);
-        sound = sound && begin == covered && end > begin && end - begin <= rule.tile_rows;
+        sound = sound && begin == covered && end > begin && end - begin <= tallest_tile_rows(rule);
+        sound = sound && (tiles == 1 || end - begin <= rule.tile_rows);
         sound = sound && (tile + 1 == tiles || (end - begin) % rule.granule == 0);
         covered = end;
         scheduled += height;
@@ -39,6 +40,14 @@ TEST_CASE(
       REQUIRE((tiles == 0 || tallest - shortest_full <= rule.granule));
     }
   }
+}
+
+TEST_CASE("row tiles: an expert that one tall tile holds is not cut") {
+  const RowTileRule rule{128, 16};
+  CHECK(tallest_tile_rows(rule) == 160);
+  CHECK(row_tile_count(160, rule) == 1);
+  CHECK(row_tile_count(161, rule) == 2);
+  CHECK(tallest_tile_rows({16, 16}) == 16);
 }
 
 TEST_CASE("row tiles: the bound holds for every split of the rows and is reached") {
