@@ -35,15 +35,6 @@ __device__ inline void store_box(const CUtensorMap* map, const std::int32_t (&at
   ptx::cp_async_bulk_tensor(ptx::space_global, ptx::space_shared, map, at, source);
 }
 
-/// Meets the 128 threads of one warpgroup; barrier 0 is __syncthreads'. The id is an immediate in each
-/// branch, since a run-time id would reserve all sixteen barriers.
-__device__ inline void warpgroup_barrier(int warpgroup) {
-  if (warpgroup == 0)
-    asm volatile("bar.sync 1, 128;" ::: "memory");
-  else
-    asm volatile("bar.sync 2, 128;" ::: "memory");
-}
-
 template <int registers>
 __device__ inline void give_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(registers));

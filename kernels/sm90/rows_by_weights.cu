@@ -11,8 +11,8 @@
 
 #include <algorithm>
 
-#include "launch.cuh"
 #include "product_arguments.hpp"
+#include "sm90/launch_order.hpp"
 #include "sm90/ragged_map.hpp"
 #include "sm90/tensor_map.hpp"
 #include "sm90/tile_pipeline.cuh"
@@ -133,32 +133,46 @@ __device__ __forceinline__ void multiply_tile(Memory& memory, RingPosition& ring
     multiply_stages<Element, 16 * sixteens, 1, k_by_n, false>(memory, ring, warpgroup, k_blocks, 0, d);
 }
 
+/// How many of a consumer warpgroup's subtiles hold features of the work.
+__device__ int active_subtiles(const Work& work, int warpgroup) {
+  return (work.boxes > warpgroup) + (work.boxes > warpgroup + consumer_warpgroups);
+}
+__device__ int row_parts(const Work& work) { return (work.rows.rows + 63) / 64; }
+
 template <class Element, bool k_by_n>
-__device__ void multiply_tiles(const RowsByWeightsMaps& maps, const RowsByWeightsPlan& plan, Memory& memory,
-                               const Schedule& schedule, int warpgroup) {
+__device__ void multiply_tiles(const RowsByWeightsPlan& plan, Memory& memory, const Schedule& schedule,
+                               int warpgroup) {
   RingPosition ring;
-  TileOutput<Element, true, Memory> output(memory, warpgroup, &maps.out);
+  TileWriter<Element, true, Memory> writer(memory, warpgroup);
   for (std::uint32_t place = blockIdx.x; place < schedule.size; place += gridDim.x) {
     const Work work = schedule.at(plan, place);
     if (work.boxes == 0) continue;
-    const int active = (work.boxes > warpgroup) + (work.boxes > warpgroup + 2);
+    const int active = active_subtiles(work, warpgroup);
     if (active == 0) {
       skip_stages(memory, ring, plan.k_blocks);
       continue;
     }
-    const int parts = (work.rows.rows + 63) / 64;
-    const auto at = [&](int subtile, int part) {
-      const RaggedCoordinates rows = ragged_coordinates(work.rows.row_begin, work.rows.rows, part * 64);
-      const int feature = work.first_feature + (consumer_warpgroups * subtile + warpgroup) * 64;
-      return BoxCoordinates<4>{{feature, rows.row, rows.origin, rows.wrap}};
-    };
-    if (plan.accumulate) output.load_previous(active, parts, at);
     float d[subtiles_per_warpgroup][Memory::tile_n / 2];
     multiply_tile<Element, k_by_n, Memory::tile_n / 16>(memory, ring, warpgroup, work.rows.rows, active,
                                                         plan.k_blocks, d);
-    output.store(d, active, parts, plan.accumulate, at);
+    writer.write(d, active, row_parts(work), plan.accumulate);
   }
-  output.finish();
+}
+
+__device__ void store_tiles(const RowsByWeightsMaps& maps, const RowsByWeightsPlan& plan, Memory& memory,
+                            const Schedule& schedule, int warpgroup) {
+  TileStorer<Memory> storer(memory, warpgroup, &maps.out, plan.accumulate);
+  for (std::uint32_t place = blockIdx.x; place < schedule.size; place += gridDim.x) {
+    const Work work = schedule.at(plan, place);
+    const int active = active_subtiles(work, warpgroup);
+    if (active == 0) continue;
+    storer.store(active, row_parts(work), [&](int subtile, int part) {
+      const RaggedCoordinates rows = ragged_coordinates(work.rows.row_begin, work.rows.rows, part * 64);
+      const int feature = work.first_feature + (consumer_warpgroups * subtile + warpgroup) * 64;
+      return BoxCoordinates<4>{{feature, rows.row, rows.origin, rows.wrap}};
+    });
+  }
+  storer.finish();
 }
 
 template <class Element, bool k_by_n>
@@ -170,13 +184,17 @@ __global__ void __launch_bounds__(threads_per_block, 1)
   allow_next_kernel();
   wait_for_previous_kernel();
   const Schedule schedule(plan);
-  const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / 128, 0);
-  if (warpgroup == consumer_warpgroups) {
-    give_registers<40>();
-    if (threadIdx.x == 128 * consumer_warpgroups) load_tiles<k_by_n>(maps, plan, memory, schedule);
-  } else {
+  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
+  if (warp < loader_warp) {
     take_registers<232>();
-    multiply_tiles<Element, k_by_n>(maps, plan, memory, schedule, warpgroup);
+    multiply_tiles<Element, k_by_n>(plan, memory, schedule, warp / 4);
+  } else {
+    give_registers<40>();
+    if (threadIdx.x % 32 != 0) return;
+    if (warp == loader_warp)
+      load_tiles<k_by_n>(maps, plan, memory, schedule);
+    else if (warp < first_store_warp + consumer_warpgroups)
+      store_tiles(maps, plan, memory, schedule, warp - first_store_warp);
   }
 }
 
@@ -246,8 +264,10 @@ void launch_sm90(const RowsByWeights& product, Stream stream) {
   const auto blocks = static_cast<std::uint32_t>(std::min<std::int64_t>(work, product.multiprocessors));
   const auto kernel = weights.type == ElementType::bf16 ? choose_kernel<__nv_bfloat16>(weights.order)
                                                         : choose_kernel<__half>(weights.order);
+  const std::int64_t elements =
+      weights.experts * weights.k * weights.n + product.rows.rows_bound * (weights.k + weights.n);
   launch("rows_by_weights_kernel", kernel, blocks, threads_per_block, sizeof(Memory), stream,
-         LaunchOrder::overlap_previous, maps, plan);
+         launch_order(elements * element_bytes(weights.type)), maps, plan);
 }
 
 }  // namespace dropless

@@ -1,8 +1,10 @@
-// What the Hopper kernels share: a ring of shared-memory stages that one producer thread fills by TMA and two
-// consumer warpgroups empty by wgmma, and the staging area from which finished tiles are stored.
+// What the Hopper kernels share: a ring of shared-memory stages that one loader thread fills by TMA and two
+// consumer warpgroups empty by wgmma, and the staging area through which finished tiles leave: consumers
+// write it, and a store thread for each of them issues the TMA stores, so that no consumer spends time on
+// them.
 //
-// A tile of the output is up to 256 (M) x 128 (N): four subtiles of 64 along M. Warpgroup w computes subtiles
-// w and w + 2, so that a tile cut short at 128 still keeps both warpgroups busy.
+// A tile of the output is up to 256 (M) x n (N): four subtiles of 64 along M. Warpgroup w computes subtiles w
+// and w + 2, so that a tile cut short at 128 still keeps both warpgroups busy.
 #pragma once
 #include "sm90/wgmma.cuh"
 
@@ -23,7 +25,9 @@ struct TileMemory {
   alignas(1024) char b[stages][b_bytes];
   alignas(1024) char output[staged_parts][subtiles][subtile_bytes];
   std::uint64_t full[stages], empty[stages];
-  std::uint64_t previous_output[consumer_warpgroups];
+  std::uint64_t
+      ready[consumer_warpgroups];  // the staging area may be written; holds the old output where added to
+  std::uint64_t staged[consumer_warpgroups];  // the staging area is written
 };
 
 /// A place in the ring. A consumer waits for `parity` of a full barrier; the producer, a lap ahead, waits for
@@ -49,7 +53,10 @@ __device__ void initialise_barriers(Memory& memory) {
       ptx::mbarrier_init(&memory.full[stage], 1);
       ptx::mbarrier_init(&memory.empty[stage], consumer_warpgroups * 4);  // one arrival for each warp
     }
-    for (std::uint64_t& barrier : memory.previous_output) ptx::mbarrier_init(&barrier, 1);
+    for (int warpgroup = 0; warpgroup < consumer_warpgroups; ++warpgroup) {
+      ptx::mbarrier_init(&memory.ready[warpgroup], 1);
+      ptx::mbarrier_init(&memory.staged[warpgroup], 4);
+    }
     ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
   }
   __syncthreads();
@@ -167,82 +174,96 @@ __device__ __forceinline__ void write_piece(char* piece, const float (&d)[size],
   }
 }
 
-/// How one warpgroup's finished tiles leave: 128 columns at a time through shared memory, by TMA stores that
-/// run on while the next tile is computed. A piece is 64 columns (a part) of one subtile; `at(subtile, part)`
-/// gives its coordinates in the output's map.
-template <class Element, bool transpose, class Memory>
-class TileOutput {
- public:
-  __device__ TileOutput(Memory& memory, int warpgroup, const CUtensorMap* map)
-      : memory_(memory), warpgroup_(warpgroup), elected_(threadIdx.x % 128 == 0), map_(map) {}
-
-  /// Starts to load what the output holds at a tile's first columns; before store() with add.
-  template <class At>
-  __device__ void load_previous(int active, int parts, const At& at) {
-    if (elected_) load(0, active, parts, at);
-  }
-
-  template <int size, class At>
-  __device__ __forceinline__ void store(const float (&d)[subtiles_per_warpgroup][size], int active, int parts,
-                                        bool add, const At& at) {
-#pragma unroll
-    for (int first = 0; first < (size + 31) / 32; first += staged_parts) {
-      if (first >= parts) break;
-      if (add) {
-        if (first > 0 && elected_) load(first, active, parts, at);
-        wait(memory_.previous_output[warpgroup_], parity_);
-        parity_ ^= 1;
-      } else {
-        if (elected_) ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>());
-        warpgroup_barrier(warpgroup_);
-      }
-#pragma unroll
-      for (int subtile = 0; subtile < subtiles_per_warpgroup; ++subtile)
-#pragma unroll
-        for (int part = first; part < first + staged_parts; ++part)
-          if (subtile < active && part < parts)
-            write_piece<Element, transpose>(piece(subtile, part), d[subtile], part, add);
-      ptx::fence_proxy_async(ptx::space_shared);
-      warpgroup_barrier(warpgroup_);
-      if (elected_) {
-        for (int subtile = 0; subtile < active; ++subtile)
-          for (int part = first; part < min(first + staged_parts, parts); ++part)
-            store_box(map_, at(subtile, part).values, piece(subtile, part));
-        ptx::cp_async_bulk_commit_group();
-      }
-    }
-  }
-
-  /// Waits until everything is written.
-  __device__ void finish() {
-    if (elected_) ptx::cp_async_bulk_wait_group(ptx::n32_t<0>());
-  }
-
- private:
-  __device__ char* piece(int subtile, int part) {
-    return memory_.output[part % staged_parts][consumer_warpgroups * subtile + warpgroup_];
-  }
-  template <class At>
-  __device__ void load(int first, int active, int parts, const At& at) {
-    ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>());
-    const int end = min(first + staged_parts, parts);
-    expect_bytes(memory_.previous_output[warpgroup_], (end - first) * active * subtile_bytes);
-    for (int part = first; part < end; ++part)
-      for (int subtile = 0; subtile < active; ++subtile)
-        load_box(piece(subtile, part), map_, at(subtile, part).values, memory_.previous_output[warpgroup_]);
-  }
-
-  Memory& memory_;
-  const int warpgroup_;
-  const bool elected_;
-  const CUtensorMap* const map_;
-  std::uint32_t parity_ = 0;
-};
+/// Which warp of the block does what: warps of the consumer warpgroups first, then one loader warp, then one
+/// store warp for each consumer warpgroup. The one thread that works in each of the latter is its first.
+constexpr int loader_warp = 4 * consumer_warpgroups, first_store_warp = loader_warp + 1;
 
 /// Coordinates of a box, as the TMA calls take them.
 template <int rank>
 struct BoxCoordinates {
   std::int32_t values[rank];
+};
+
+/// A piece of the staging area: 64 columns (a part) of one subtile of a warpgroup.
+template <class Memory>
+__device__ char* staged_piece(Memory& memory, int warpgroup, int subtile, int part) {
+  return memory.output[part % staged_parts][consumer_warpgroups * subtile + warpgroup];
+}
+
+/// The consumer's end of the staging area, `staged_parts` parts at a time. One object for all tiles of a
+/// warpgroup.
+template <class Element, bool transpose, class Memory>
+class TileWriter {
+ public:
+  __device__ TileWriter(Memory& memory, int warpgroup) : memory_(memory), warpgroup_(warpgroup) {}
+
+  template <int size>
+  __device__ __forceinline__ void write(const float (&d)[subtiles_per_warpgroup][size], int active, int parts,
+                                        bool add) {
+#pragma unroll
+    for (int first = 0; first < (size + 31) / 32; first += staged_parts) {
+      if (first >= parts) break;
+      wait(memory_.ready[warpgroup_], parity_);
+      parity_ ^= 1;
+#pragma unroll
+      for (int subtile = 0; subtile < subtiles_per_warpgroup; ++subtile)
+#pragma unroll
+        for (int part = first; part < first + staged_parts; ++part)
+          if (subtile < active && part < parts)
+            write_piece<Element, transpose>(staged_piece(memory_, warpgroup_, subtile, part), d[subtile],
+                                            part, add);
+      ptx::fence_proxy_async(ptx::space_shared);
+      __syncwarp();
+      if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(&memory_.staged[warpgroup_]);
+    }
+  }
+
+ private:
+  Memory& memory_;
+  const int warpgroup_;
+  std::uint32_t parity_ = 0;
+};
+
+/// The store thread's end: stores a warpgroup's tiles in the order in which the consumer writes them.
+/// `at(subtile, part)` gives a piece's coordinates in the output's map.
+template <class Memory>
+class TileStorer {
+ public:
+  __device__ TileStorer(Memory& memory, int warpgroup, const CUtensorMap* map, bool add)
+      : memory_(memory), warpgroup_(warpgroup), map_(map), add_(add) {}
+
+  template <class At>
+  __device__ void store(int active, int parts, const At& at) {
+    std::uint64_t& ready = memory_.ready[warpgroup_];
+    for (int first = 0; first < parts; first += staged_parts) {
+      const int end = min(first + staged_parts, parts);
+      if (add_) {
+        expect_bytes(ready, (end - first) * active * subtile_bytes);
+        for (int subtile = 0; subtile < active; ++subtile)
+          for (int part = first; part < end; ++part)
+            load_box(staged_piece(memory_, warpgroup_, subtile, part), map_, at(subtile, part).values, ready);
+      } else {
+        ptx::mbarrier_arrive(&ready);
+      }
+      wait(memory_.staged[warpgroup_], parity_);
+      parity_ ^= 1;
+      for (int subtile = 0; subtile < active; ++subtile)
+        for (int part = first; part < end; ++part)
+          store_box(map_, at(subtile, part).values, staged_piece(memory_, warpgroup_, subtile, part));
+      ptx::cp_async_bulk_commit_group();
+      ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>());
+    }
+  }
+
+  /// Waits until everything is written.
+  __device__ void finish() { ptx::cp_async_bulk_wait_group(ptx::n32_t<0>()); }
+
+ private:
+  Memory& memory_;
+  const int warpgroup_;
+  const CUtensorMap* const map_;
+  const bool add_;
+  std::uint32_t parity_ = 0;
 };
 
 }  // namespace dropless::sm90

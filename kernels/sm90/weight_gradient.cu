@@ -9,8 +9,8 @@
 
 #include <algorithm>
 
-#include "launch.cuh"
 #include "product_arguments.hpp"
+#include "sm90/launch_order.hpp"
 #include "sm90/ragged_map.hpp"
 #include "sm90/tensor_map.hpp"
 #include "sm90/tile_pipeline.cuh"
@@ -32,7 +32,7 @@ struct WeightGradientPlan {
   const std::int32_t* row_begin;
   const std::int32_t* row_count;
   const std::int32_t* experts_by_rows;  // null: in their own order
-  const std::uint32_t experts;
+  const std::uint32_t size;             // tiles of all experts
   const std::int32_t m, n;
   const TileRaster raster;  // of one expert: row tiles along m, column tiles along n
   const bool accumulate;
@@ -44,10 +44,10 @@ struct Work {
   std::int32_t expert, row_begin, row_count, first_m, first_n;
 };
 
-__device__ Work work_at(const WeightGradientPlan& plan, std::uint32_t work) {
-  const std::uint32_t place = work / plan.raster.size();
-  const std::uint32_t expert = plan.experts_by_rows ? plan.experts_by_rows[place] : place;
-  const auto [row_tile, column_tile] = plan.raster.at(work % plan.raster.size());
+__device__ Work work_at(const WeightGradientPlan& plan, std::uint32_t place) {
+  const std::uint32_t expert_place = place / plan.raster.size();
+  const std::uint32_t expert = plan.experts_by_rows ? plan.experts_by_rows[expert_place] : expert_place;
+  const auto [row_tile, column_tile] = plan.raster.at(place % plan.raster.size());
   return {static_cast<std::int32_t>(expert), plan.row_begin[expert], max(plan.row_count[expert], 0),
           static_cast<std::int32_t>(row_tile) * tile_m, static_cast<std::int32_t>(column_tile) * tile_n};
 }
@@ -56,7 +56,7 @@ __device__ int row_blocks(const Work& work) { return (work.row_count + k_block -
 
 __device__ void load_tiles(const WeightGradientMaps& maps, const WeightGradientPlan& plan, Memory& memory) {
   RingPosition ring;
-  for (std::uint32_t place = blockIdx.x; place < plan.experts * plan.raster.size(); place += gridDim.x) {
+  for (std::uint32_t place = blockIdx.x; place < plan.size; place += gridDim.x) {
     const Work work = work_at(plan, place);
     const int a_boxes = min(subtiles, (plan.m - work.first_m + 63) / 64);
     const int b_boxes = min(tile_n / 64, (plan.n - work.first_n + 63) / 64);
@@ -76,9 +76,10 @@ __device__ void load_tiles(const WeightGradientMaps& maps, const WeightGradientP
 }
 
 /// Writes one subtile's floats straight from registers.
-__device__ void store_floats(const WeightGradientPlan& plan, const Work& work, int first_m, int columns,
+__device__ void store_floats(const WeightGradientPlan& plan, const Work& work, int first_m,
                              const float (&d)[64]) {
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+  const int columns = min(tile_n, plan.n - work.first_n);
   float* const matrix = plan.float_dw + work.expert * plan.expert_stride;
 #pragma unroll
   for (int j = 0; j < tile_n / 8; ++j)
@@ -91,25 +92,26 @@ __device__ void store_floats(const WeightGradientPlan& plan, const Work& work, i
     }
 }
 
+/// How many of a consumer warpgroup's subtiles lie inside the matrix, and how many parts of 64 columns.
+__device__ int active_subtiles(const WeightGradientPlan& plan, const Work& work, int warpgroup) {
+  const int m = work.first_m + warpgroup * 64;
+  return (m < plan.m) + (m + consumer_warpgroups * 64 < plan.m);
+}
+__device__ int column_parts(const WeightGradientPlan& plan, const Work& work) {
+  return plan.n - work.first_n > 64 ? 2 : 1;
+}
+
 template <class Element, bool float_output>
-__device__ void multiply_tiles(const WeightGradientMaps& maps, const WeightGradientPlan& plan, Memory& memory,
-                               int warpgroup) {
+__device__ void multiply_tiles(const WeightGradientPlan& plan, Memory& memory, int warpgroup) {
   RingPosition ring;
-  TileOutput<Element, false, Memory> output(memory, warpgroup, &maps.dw);
-  for (std::uint32_t place = blockIdx.x; place < plan.experts * plan.raster.size(); place += gridDim.x) {
+  TileWriter<Element, false, Memory> writer(memory, warpgroup);
+  for (std::uint32_t place = blockIdx.x; place < plan.size; place += gridDim.x) {
     const Work work = work_at(plan, place);
-    const int m = work.first_m + warpgroup * 64;  // of this warpgroup's first subtile
-    const int active = (m < plan.m) + (m + 128 < plan.m);
+    const int active = active_subtiles(plan, work, warpgroup), parts = column_parts(plan, work);
     if (active == 0) {
       skip_stages(memory, ring, row_blocks(work));
       continue;
     }
-    const int columns = min(tile_n, plan.n - work.first_n), parts = (columns + 63) / 64;
-    const auto at = [&](int subtile, int part) {
-      return BoxCoordinates<3>{{work.first_n + part * 64, m + 128 * subtile, work.expert}};
-    };
-    if (!float_output && plan.accumulate) output.load_previous(active, parts, at);
-
     float d[subtiles_per_warpgroup][tile_n / 2] = {};  // what an expert without rows stores
     const int slices = (work.row_count + 15) / 16, blocks = slices / 4, last_steps = slices % 4;
     if (parts == 2 && active == 2)
@@ -124,12 +126,27 @@ __device__ void multiply_tiles(const WeightGradientMaps& maps, const WeightGradi
     if constexpr (float_output) {
 #pragma unroll
       for (int i = 0; i < subtiles_per_warpgroup; ++i)
-        if (i < active) store_floats(plan, work, m + 128 * i, columns, d[i]);
+        if (i < active)
+          store_floats(plan, work, work.first_m + (consumer_warpgroups * i + warpgroup) * 64, d[i]);
     } else {
-      output.store(d, active, parts, plan.accumulate, at);
+      writer.write(d, active, parts, plan.accumulate);
     }
   }
-  if constexpr (!float_output) output.finish();
+}
+
+__device__ void store_tiles(const WeightGradientMaps& maps, const WeightGradientPlan& plan, Memory& memory,
+                            int warpgroup) {
+  TileStorer<Memory> storer(memory, warpgroup, &maps.dw, plan.accumulate);
+  for (std::uint32_t place = blockIdx.x; place < plan.size; place += gridDim.x) {
+    const Work work = work_at(plan, place);
+    const int active = active_subtiles(plan, work, warpgroup);
+    if (active == 0) continue;
+    storer.store(active, column_parts(plan, work), [&](int subtile, int part) {
+      const int m = work.first_m + (consumer_warpgroups * subtile + warpgroup) * 64;
+      return BoxCoordinates<3>{{work.first_n + part * 64, m, work.expert}};
+    });
+  }
+  storer.finish();
 }
 
 template <class Element, bool float_output>
@@ -140,13 +157,17 @@ __global__ void __launch_bounds__(threads_per_block, 1)
   initialise_barriers(memory);
   allow_next_kernel();
   wait_for_previous_kernel();
-  const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / 128, 0);
-  if (warpgroup == consumer_warpgroups) {
-    give_registers<40>();
-    if (threadIdx.x == 128 * consumer_warpgroups) load_tiles(maps, plan, memory);
-  } else {
+  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
+  if (warp < loader_warp) {
     take_registers<232>();
-    multiply_tiles<Element, float_output>(maps, plan, memory, warpgroup);
+    multiply_tiles<Element, float_output>(plan, memory, warp / 4);
+  } else {
+    give_registers<40>();
+    if (threadIdx.x % 32 != 0) return;
+    if (warp == loader_warp)
+      load_tiles(maps, plan, memory);
+    else if (!float_output && warp < first_store_warp + consumer_warpgroups)
+      store_tiles(maps, plan, memory, warp - first_store_warp);
   }
 }
 
@@ -191,7 +212,7 @@ void launch_sm90(const RowsTransposedByRows& product, Stream stream) {
   const WeightGradientPlan plan{product.rows.row_begin,
                                 product.rows.row_count,
                                 product.rows.experts_by_rows,
-                                static_cast<std::uint32_t>(dw.experts),
+                                static_cast<std::uint32_t>(dw.experts) * raster_of(dw).size(),
                                 static_cast<std::int32_t>(dw.m),
                                 static_cast<std::int32_t>(dw.n),
                                 raster_of(dw),
@@ -199,12 +220,12 @@ void launch_sm90(const RowsTransposedByRows& product, Stream stream) {
                                 dw.type == ElementType::fp32 ? static_cast<float*>(dw.data) : nullptr,
                                 dw.leading_dimension,
                                 dw.expert_stride};
-  const std::int64_t work = dw.experts * plan.raster.size();
-  const auto blocks = static_cast<std::uint32_t>(std::min<std::int64_t>(work, product.multiprocessors));
+  const std::uint32_t blocks = std::min(plan.size, static_cast<std::uint32_t>(product.multiprocessors));
   const auto kernel =
       type == ElementType::bf16 ? choose_kernel<__nv_bfloat16>(dw.type) : choose_kernel<__half>(dw.type);
+  const std::int64_t elements = dw.experts * dw.m * dw.n + product.rows.rows_bound * (dw.m + dw.n);
   launch("weight_gradient_kernel", kernel, blocks, threads_per_block, sizeof(Memory), stream,
-         LaunchOrder::overlap_previous, maps, plan);
+         launch_order(elements * element_bytes(type)), maps, plan);
 }
 
 }  // namespace dropless
