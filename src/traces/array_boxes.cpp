@@ -1,3 +1,5 @@
+// Boxes to byte ranges: the axes that lie whole at the inner end of the file make one run, which one read
+// takes.
 #include "traces/array_boxes.hpp"
 
 #include <algorithm>

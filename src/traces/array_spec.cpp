@@ -1,3 +1,4 @@
+// Shapes as text, and their sizes without wrapping.
 #include "traces/array_spec.hpp"
 
 #include <fmt/format.h>

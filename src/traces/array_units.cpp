@@ -1,3 +1,5 @@
+// How large a unit is: large enough to read well, small enough for bounded memory and for every worker to
+// have some.
 #include "traces/array_units.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Axis names, the defaults for arrays that do not say theirs, and the checks of what the options say.
 #include "traces/axis_plan.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Batches as variable-length integers, and the sum of several ranks' logs.
 #include "traces/batch_log.hpp"
 
 #include <algorithm>

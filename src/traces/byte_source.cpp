@@ -1,3 +1,4 @@
+// pread until all bytes are there, and the unnamed temporary file behind SpilledBytes.
 #include "traces/byte_source.hpp"
 
 #include <fcntl.h>

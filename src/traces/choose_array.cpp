@@ -1,3 +1,4 @@
+// By name, then by being the only candidate; otherwise the names are listed and nothing is guessed.
 #include "traces/choose_array.hpp"
 
 #include <algorithm>

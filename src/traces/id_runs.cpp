@@ -1,3 +1,5 @@
+// Bytes in rows without gaps go to the fast counting loops as they lie; everything else is turned into
+// integers, a chunk at a time.
 #include "traces/id_runs.hpp"
 
 #include <fmt/format.h>

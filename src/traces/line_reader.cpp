@@ -1,3 +1,4 @@
+// Lines out of a buffer that grows to the longest of them.
 #include "traces/line_reader.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The Python dictionary that a .npy header is, parsed strictly.
 #include "traces/npy_header.hpp"
 
 #include <cctype>

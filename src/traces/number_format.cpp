@@ -1,3 +1,4 @@
+// One conversion loop for every stored type and byte order.
 #include "traces/number_format.hpp"
 
 #include <fmt/format.h>

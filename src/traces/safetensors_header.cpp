@@ -1,3 +1,4 @@
+// The JSON header of a safetensors file, with every offset checked against the file.
 #include "traces/safetensors_header.hpp"
 
 #include <fmt/format.h>

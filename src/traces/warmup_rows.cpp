@@ -1,3 +1,4 @@
+// Layers are read together, in the file's order, until none of them repeats its first row.
 #include "traces/warmup_rows.hpp"
 
 #include <algorithm>

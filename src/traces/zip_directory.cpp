@@ -1,3 +1,4 @@
+// Zip records read by hand (there are few) and members inflated by zlib, every size and offset distrusted.
 #include "traces/zip_directory.hpp"
 
 #include <zlib.h>

@@ -1,3 +1,5 @@
+// Builds the operands of one expert product, runs it on a path, and compares every element with the double
+// reference.
 #include "product_case.hpp"
 
 #include <numeric>

@@ -1,3 +1,4 @@
+// The copy is the driver's own; the read is a kernel with eight loads a thread in flight.
 #include "bandwidth.hpp"
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// The calls of cuBLAS as a user of each form would write them, over the ring's operands.
 #include "cublas_peers.hpp"
 
 #include <cublas_v2.h>

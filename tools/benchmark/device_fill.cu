@@ -1,3 +1,4 @@
+// Random values and the distance between arrays, computed where the arrays are.
 #include "device_fill.hpp"
 
 #include <cuda_bf16.h>

@@ -1,3 +1,4 @@
+// Asks the CUDA runtime what it knows and NVML, where it can be opened, for the rest.
 #include "gpu_state.hpp"
 
 #include <dlfcn.h>

@@ -1,3 +1,5 @@
+// Operands for the largest product, every contestant checked before it is timed, all of them timed in
+// rotation.
 #include "product_benchmark.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The table, the means and the JSON of the products' figures.
 #include "product_report.hpp"
 
 #include <fmt/core.h>

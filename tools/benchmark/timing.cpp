@@ -1,3 +1,4 @@
+// Sizes batches so that each lasts long enough, then times the contestants in turn.
 #include "timing.hpp"
 
 #include <algorithm>

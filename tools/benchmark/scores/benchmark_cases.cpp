@@ -1,3 +1,4 @@
+// Reads the cases, checks that their counts fit their shapes, and lays out the ids that stand for them.
 #include "benchmark_cases.hpp"
 
 #include <algorithm>

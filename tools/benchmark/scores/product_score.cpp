@@ -1,3 +1,4 @@
+// Shapes, FLOPs, least bytes and scores of the six products.
 #include "product_score.hpp"
 
 #include <algorithm>

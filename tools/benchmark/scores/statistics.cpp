@@ -1,3 +1,4 @@
+// Medians, spreads and geometric means.
 #include "statistics.hpp"
 
 #include <algorithm>
