@@ -47,7 +47,8 @@ DROPLESS_HOST_DEVICE inline RowsByWeightsSteps steps_of(const RowsByWeights& pro
 #else
   const auto list_tiles = static_cast<std::int32_t>(product.rows.tile_bound);
 #endif
-  return {list_tiles, tallest_tile_rows(product.rows.tile_rule), TileRows, column_tiles<TileColumns>(product).size()};
+  return {list_tiles, tallest_tile_rows(product.rows.tile_rule), TileRows,
+          column_tiles<TileColumns>(product).size()};
 }
 template <int TileRows, int TileColumns>
 DROPLESS_HOST_DEVICE inline WeightGradientSteps steps_of(const RowsTransposedByRows& product) {

@@ -1,6 +1,6 @@
-// A libFuzzer target for each trace reader: FUZZ_FORMAT names the format that the input is forced to be. An input
-// may be refused with an Error; anything else that goes wrong is a finding. Inputs that once went wrong, and small
-// good files to start from, are in corpus/ and are replayed by the host tests.
+// A libFuzzer target for each trace reader: FUZZ_FORMAT names the format that the input is forced to be. An
+// input may be refused with an Error; anything else that goes wrong is a finding. Inputs that once went
+// wrong, and small good files to start from, are in corpus/ and are replayed by the host tests.
 #include <sys/mman.h>
 #include <unistd.h>
 
