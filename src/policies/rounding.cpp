@@ -107,7 +107,7 @@ Policy make_dropless(const PolicyText& text, const ModelShape&) {
       text.text(), "this version",
       fmt::format(
           "{}: tiles of at most {} rows in steps of {} (row_tiles.hpp), the same for every path and product",
-          rounded(rule.granule), rule.tile_rows, rule.granule),
+          rounded(rule.granule), tallest_tile_rows(rule), rule.granule),
       [](const BatchRows& batch) {
         std::int64_t scheduled = 0;
         for (const std::int64_t rows : batch.rows_per_expert())

@@ -1,5 +1,8 @@
 // One sentence for each figure, printed by --explain metrics and carried in the JSON.
+#include <fmt/format.h>
+
 #include "dropless/report.hpp"
+#include "dropless/row_tiles.hpp"
 
 namespace dropless {
 
@@ -22,8 +25,11 @@ const std::vector<MetricDefinition>& metric_definitions() {
        "1 - (kept + added rows) / scheduled rows, a ratio of sums over batches; 0 where nothing is "
        "scheduled"},
       {"padding_p50",
-       "percentiles over batches with rows of a batch's own padding fraction, interpolated linearly "
-       "between the two nearest; padding_p95, padding_p99 and padding_max likewise"},
+       "median over batches with rows of a batch's own padding fraction; percentiles are interpolated "
+       "linearly between the two nearest batches, to 100000 batches exactly, past them from bins of 1e-4"},
+      {"padding_p95", "95th percentile over batches with rows of a batch's own padding fraction"},
+      {"padding_p99", "99th percentile over batches with rows of a batch's own padding fraction"},
+      {"padding_max", "largest padding fraction of any batch"},
       {"metadata_bytes",
        "bytes of routing metadata by the formula of the policy's source, summed over batches with rows; "
        "null where unknown or where it needs widths or tokens that were not given"},
@@ -52,8 +58,10 @@ const std::vector<MetricDefinition>& metric_definitions() {
        "over "
        "batches with rows"},
       {"summed_max_over_mean",
-       "the same measure of a layer's rows summed over batches first: skew that does not "
-       "average out; summed_coefficient_of_variation and summed_gini likewise"},
+       "max_over_mean of a layer's rows summed over batches first: skew that does not average out"},
+      {"summed_coefficient_of_variation",
+       "coefficient_of_variation of a layer's rows summed over batches first"},
+      {"summed_gini", "gini of a layer's rows summed over batches first"},
       {"rows_per_expert",
        "in a layer, rows of each expert summed over batches; in the record, quantiles over (batch, "
        "expert) pairs, exact below 4096 rows, within 1/64 above"},
@@ -63,17 +71,25 @@ const std::vector<MetricDefinition>& metric_definitions() {
        "rows of each expert-parallel rank with contiguous ranges of experts, the first E mod N ranks one "
        "expert "
        "larger; max_over_mean over ranks within a batch, mean and maximum over batches"},
+      {"sms",
+       "multiprocessors of the GPU, each with one tile at a time: they decide waves, idle_share and "
+       "idle_share_of_last_wave"},
       {"tiles",
-       "tiles of this library's up product, at most 128 rows by 256 columns (one column of tiles where "
-       "widths are "
-       "not known), summed over batches"},
+       fmt::format("tiles of this library's up product, at most {} rows by 256 columns (one column of tiles "
+                   "where widths are not known), summed over batches",
+                   tallest_tile_rows(RowTileRule{}))},
       {"waves", "ceil(tiles / SMs) of each batch, summed"},
       {"idle_share_of_last_wave",
        "share of the SMs without a tile in a batch's last wave; the mean over batches"},
       {"idle_share", "1 - tiles / (waves * SMs), a ratio of sums"},
       {"longest_expert_share",
-       "the fullest expert's share of the rows that this library schedules for a batch; the mean "
-       "over batches (longest_expert_share_max: the largest)"},
+       "the fullest expert's share of the rows that this library schedules for a batch; the mean over "
+       "batches"},
+      {"longest_expert_share_max", "the largest of the batches' longest_expert_share"},
+      {"unrouted", "ids below zero: nothing chosen, or a graph's padding token; no row is counted for them"},
+      {"duplicate_rows", "tokens that name an expert more than once"},
+      {"dense",
+       "a layer whose counts are all zero, or whose every token repeats one expert: left out of the totals"},
       {"warmup_rows", "identical rows that a layer starts with, where 256 or more, summed over layers"},
   };
   return definitions;

@@ -45,7 +45,7 @@ std::string facts(const json& report) {
   add("tokens", member(trace, "tokens"));
   add("assignments", member(trace, "assignments"));
   add("useful rows", member(totals, "useful_rows"));
-  add("active experts", member(totals, "active_experts"));
+  add("active (batch, expert)", member(totals, "active_experts"));
   add("unrouted ids", member(trace, "unrouted"));
   add("warm-up rows", member(trace, "warmup_rows"));
   add("weights read", member(totals, "weight_bytes"), html_bytes);

@@ -32,7 +32,7 @@ code { font-family: ui-monospace, "SFMono-Regular", Menlo, Consolas, monospace; 
 .note, footer { color: var(--muted); font-size: 13.5px; }
 section { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: 20px 22px;
   margin: 16px 0; }
-.grid { display: grid; grid-template-columns: repeat(auto-fit, minmax(320px, 1fr)); gap: 16px; margin: 16px 0; }
+.grid { display: grid; grid-template-columns: repeat(auto-fill, minmax(320px, 1fr)); gap: 16px; margin: 16px 0; }
 .grid section { margin: 0; }
 .facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(164px, 1fr)); gap: 12px; margin: 20px 0 0;
   padding: 0; }
@@ -44,12 +44,12 @@ section { background: var(--card); border: 1px solid var(--line); border-radius:
 .scroll { overflow-x: auto; }
 svg.wide { min-width: 760px; }
 table { border-collapse: collapse; width: 100%; font-size: 13px; font-variant-numeric: tabular-nums; }
-th, td { padding: 6px 6px; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
+th, td { padding: 6px 4px; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
 thead th { color: var(--muted); font-weight: 600; vertical-align: bottom; }
 th[scope=row], .left { text-align: left; font-weight: 600; }
 th small { display: block; color: var(--muted); font-weight: 400; font-size: 12px; white-space: normal; }
 tbody tr:last-child > * { border-bottom: 0; }
-.meter { display: inline-block; width: 40px; height: 9px; margin-right: 8px; border-radius: 2px;
+.meter { display: inline-block; width: 28px; height: 9px; margin-right: 6px; border-radius: 2px;
   background: var(--line); vertical-align: middle; overflow: hidden; }
 .meter i { display: block; height: 100%; background: var(--h8); }
 svg { display: block; width: 100%; height: auto; }

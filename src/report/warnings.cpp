@@ -43,12 +43,15 @@ std::vector<std::string> report_warnings(const Report& report) {
     warnings.push_back("no batch outside dense layers has a single row");
   const std::string warm =
       layers_where(report, [](const LayerFigures& layer) { return layer.warmup_rows > 0; });
-  if (!warm.empty())
-    warnings.push_back(
-        fmt::format("{} identical rows at the start of {} look like warm-up: figures include them, corrected "
-                    "figures stand "
-                    "beside (--drop-warmup leaves them out)",
-                    report.trace_warmup_rows, warm));
+  if (!warm.empty()) {
+    const bool included =
+        std::any_of(report.layers.begin(), report.layers.end(),
+                    [](const LayerFigures& layer) { return layer.without_warmup.has_value(); });
+    warnings.push_back(fmt::format(
+        "{} identical rows at the start of {} look like warm-up: {}", report.trace_warmup_rows, warm,
+        included ? "figures include them, corrected figures stand beside (--drop-warmup leaves them out)"
+                 : "they were left out"));
+  }
   const std::string dense = layers_where(report, [](const LayerFigures& layer) { return layer.dense; });
   if (!dense.empty())
     warnings.push_back(dense +

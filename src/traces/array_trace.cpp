@@ -47,6 +47,10 @@ ArrayTrace::ArrayTrace(ArraySpec array, ArrayOrigin origin, const TraceOptions& 
   opened_.info.counts_only = plan.counts;
   opened_.info.cumulative =
       plan.counts && plan.batch.empty() && opened_.origin.cumulative && !options.batched;
+  if (plan.counts && plan.batch.empty() && !opened_.origin.cumulative && !options.batched)
+    opened_.info.assumptions.push_back(
+        "A layer's counts were taken to be those of one batch: had they been gathered over a run, their "
+        "padding would say nothing about a batch.");
 
   const std::int64_t stated_top_k = options.top_k > 0 ? options.top_k : opened_.origin.top_k;
   opened_.info.top_k = plan.counts ? stated_top_k : opened_.array.extent(plan.row);

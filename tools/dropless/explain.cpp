@@ -22,9 +22,9 @@ std::string explain_policies() {
   std::string out;
   for (const dropless::PolicyForm& form : dropless::policy_forms())
     out += fmt::format("{}\n  {}\n", form.spelling, form.meaning);
-  out += "Shown by default:";
-  for (const std::string& name : dropless::default_policies(true)) out += ' ' + name;
-  return dropless::wrapped(out, 2) + "\n";
+  std::string shown = "Shown by default:";
+  for (const std::string& name : dropless::default_policies(true)) shown += ' ' + name;
+  return out + dropless::wrapped(shown, 2) + "\n";
 }
 
 /// The definition of one figure, or of all.

@@ -17,7 +17,9 @@ int main(int argc, char** argv) {
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return program.exit(error) == 0 ? 0 : 2;
+    if (error.get_exit_code() == 0) return program.exit(error);  // --help
+    std::fprintf(stderr, "dropless: %s (--help shows what is understood)\n", error.what());
+    return 2;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "dropless: %s\n", error.what());
     return 2;

@@ -26,8 +26,25 @@ struct TopologyArguments {
 
 using Document = nlohmann::ordered_json;
 
+/// More blocks than anyone reads; a mistyped count must not fill the memory.
+constexpr std::int64_t most_blocks = std::int64_t{1} << 22;
+
+void refuse_unprintable(const RowLayout& layout, const std::vector<std::int64_t>& d_ff) {
+  const std::vector<std::int64_t> widths = widths_in_blocks(d_ff, layout.experts, layout.block);
+  std::int64_t blocks = 0, columns = 0;
+  for (std::size_t x = 0; x < widths.size(); ++x) {
+    const std::int64_t rows = (layout.row_offsets[x + 1] - layout.row_offsets[x]) / layout.block;
+    blocks = checked_sum(blocks, checked_product(rows, widths[x], "non-zero blocks"), "non-zero blocks");
+    columns = checked_sum(columns, widths[x], "block columns");
+  }
+  for (const auto& [name, count] : {std::pair{"non-zero blocks", blocks}, {"block columns", columns}})
+    if (count > most_blocks)
+      throw Error(name, std::to_string(count), fmt::format("at most {} to print", most_blocks));
+}
+
 Document topology_document(const TopologyArguments& arguments) {
   const RowLayout layout = row_layout_from_counts(arguments.rows_per_expert, arguments.block);
+  refuse_unprintable(layout, arguments.d_ff);
   const BlockTopology topology = block_topology(layout, arguments.d_ff);
   const RowLayout packed = row_layout_from_counts(arguments.rows_per_expert);
   const std::int64_t element = element_bytes(element_from_name(arguments.dtype));
