@@ -68,7 +68,6 @@ typedef struct dropless_expert_rows {
   int64_t rows_bound;
   const int32_t* row_begin;       /* device [experts] */
   const int32_t* row_count;       /* device [experts] */
-  const int32_t* experts_by_rows; /* device [experts], or null */
   const void* tiles;              /* device [tile_bound], 16 bytes each */
   const int32_t* tile_count;      /* device [1] */
   int64_t tile_bound;

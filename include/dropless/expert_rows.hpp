@@ -17,12 +17,9 @@ namespace dropless {
 /// [experts, capacity, d] is the case row_begin[e] = e * capacity.
 struct ExpertRows {
   std::int64_t experts = 0;
-  std::int64_t rows_bound = 0;              ///< host-known: every begin + count is at most this; below 2^31
-  const std::int32_t* row_begin = nullptr;  ///< [experts]
-  const std::int32_t* row_count = nullptr;  ///< [experts]
-  /// [experts] the experts by falling row count, equal counts in ascending order: the order in which weight
-  /// gradients are computed, so that no large expert comes last. null: ascending.
-  const std::int32_t* experts_by_rows = nullptr;
+  std::int64_t rows_bound = 0;               ///< host-known: every begin + count is at most this; below 2^31
+  const std::int32_t* row_begin = nullptr;   ///< [experts]
+  const std::int32_t* row_count = nullptr;   ///< [experts]
   const RowTile* tiles = nullptr;            ///< [tile_bound], the first *tile_count of them valid, by expert
   const std::int32_t* tile_count = nullptr;  ///< [1]
   std::int64_t tile_bound = 0;               ///< row_tile_bound(rows_bound, experts, tile_rule)

@@ -30,6 +30,24 @@ __device__ inline void load_box(void* destination, const CUtensorMap* map, const
   ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global, destination, map, at, &barrier);
 }
 
+/// The same for data that this kernel reads once: L2 gives it up first.
+__device__ inline void load_box_once(void* destination, const CUtensorMap* map, const std::int32_t (&at)[3],
+                                     std::uint64_t& barrier) {
+  std::uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
+      "[%1, {%2, "
+      "%3, %4}], [%5], %6;" ::"r"(shared_address(destination)),
+      "l"(map), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(shared_address(&barrier)), "l"(policy)
+      : "memory");
+}
+
+/// Brings a tensor map that lies in the kernel's parameters close, before the first use waits for it.
+__device__ inline void prefetch_map(const CUtensorMap* map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
 template <int rank>
 __device__ inline void store_box(const CUtensorMap* map, const std::int32_t (&at)[rank], const void* source) {
   ptx::cp_async_bulk_tensor(ptx::space_global, ptx::space_shared, map, at, source);

@@ -57,6 +57,7 @@ struct Work {
   RowTile rows;
   std::int32_t first_feature;
   std::int32_t boxes;  // subtiles of 64 features, 0 to 4
+  bool sole_tile;      // of its expert, so that no other rows read the same weights
 };
 
 /// The tiles of a persistent grid, whose last incomplete wave is cut along the features so that more blocks
@@ -82,7 +83,10 @@ struct Schedule {
     const auto [row_tile, feature_tile] = raster.at(piece ? whole + (place - whole) / divisor : place);
     const int first_feature = (feature_tile * subtiles + part * width) * 64;
     const int left = (plan.features - first_feature + 63) / 64;
-    return {plan.tiles[row_tile], first_feature, max(0, min(static_cast<int>(width), left))};
+    const RowTile tile = plan.tiles[row_tile];
+    const bool last_of_expert = row_tile + 1 == raster.row_tiles || plan.tiles[row_tile + 1].expert_row == 0;
+    return {tile, first_feature, max(0, min(static_cast<int>(width), left)),
+            tile.expert_row == 0 && last_of_expert};
   }
 };
 
@@ -109,10 +113,12 @@ __device__ void load_tiles(const RowsByWeightsMaps& maps, const RowsByWeightsPla
         const bool second_feature = feature >= plan.split_feature;
         const int weight_feature = second_feature ? feature - plan.split_feature : feature;
         const CUtensorMap* map = second_k || second_feature ? &maps.second_weights : &maps.weights;
-        if constexpr (k_by_n)
-          load_box(memory.a[ring.stage][i], map, {weight_feature, weight_k, work.rows.expert}, full);
+        const std::int32_t at_weights[3] = {k_by_n ? weight_feature : weight_k,
+                                            k_by_n ? weight_k : weight_feature, work.rows.expert};
+        if (work.sole_tile)
+          load_box_once(memory.a[ring.stage][i], map, at_weights, full);
         else
-          load_box(memory.a[ring.stage][i], map, {weight_k, weight_feature, work.rows.expert}, full);
+          load_box(memory.a[ring.stage][i], map, at_weights, full);
       }
       ring.advance();
     }
@@ -180,6 +186,11 @@ __global__ void __launch_bounds__(threads_per_block, 1)
     rows_by_weights_kernel(const __grid_constant__ RowsByWeightsMaps maps,
                            const __grid_constant__ RowsByWeightsPlan plan) {
   Memory& memory = tile_memory<Memory>();
+  if (threadIdx.x == 32 * loader_warp) {
+    for (const CUtensorMap& map : maps.in) prefetch_map(&map);
+    prefetch_map(&maps.weights);
+    prefetch_map(&maps.out);
+  }
   initialise_barriers(memory);
   allow_next_kernel();
   wait_for_previous_kernel();
@@ -221,7 +232,7 @@ bool weights_addressable(const ExpertWeights& weights, const WeightTensor& tenso
 
 bool sm90_can_run(const RowsByWeights& product) {
   const ExpertWeights& weights = product.weights;
-  const bool split = weights.second.data != nullptr || weights.second.matrices != nullptr;
+  const bool split = has_second(weights);
   const std::int64_t split_extent = (product.split_n ? weights.n : weights.k) / 2;
   const std::int64_t feature_tiles = ceil_div(weights.n, sm90::tile_m);
   // A TMA store writes whole 16-byte chunks, past the last column where n does not end on one.
@@ -238,7 +249,7 @@ bool sm90_can_run(const RowsByWeights& product) {
 void launch_sm90(const RowsByWeights& product, Stream stream) {
   using namespace sm90;
   const ExpertWeights& weights = product.weights;
-  const bool split = weights.second.data != nullptr;
+  const bool split = has_second(weights);
   const std::int64_t tensor_n = split && product.split_n ? weights.n / 2 : weights.n;
   const std::int64_t tensor_k = split && !product.split_n ? weights.k / 2 : weights.k;
   RowsByWeightsMaps maps;

@@ -4,11 +4,15 @@
 // A tile is 256 columns of A by 128 columns of B of one expert. Both operands come in boxes of 64 rows
 // through the ragged map, which fills what lies past the expert's last row with zeros: a neighbour's values,
 // NaN or not, never reach the sum. An expert without rows passes no stage and stores zeros.
+//
+// Tiles cost what their expert's rows cost, so large experts are computed first: one that came last would
+// keep a few multiprocessors busy while the others wait.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include <algorithm>
 
+#include "block_scan.cuh"
 #include "product_arguments.hpp"
 #include "sm90/launch_order.hpp"
 #include "sm90/ragged_map.hpp"
@@ -28,11 +32,22 @@ struct WeightGradientMaps {
   CUtensorMap dw;  // unused for float gradients
 };
 
+constexpr int most_experts = 4096;
+struct ExpertOrder {
+  std::int32_t warp_totals[32];
+  std::uint16_t experts[most_experts];
+};
+struct BlockMemory {
+  Memory tiles;
+  ExpertOrder order;
+};
+
 struct WeightGradientPlan {
   const std::int32_t* row_begin;
   const std::int32_t* row_count;
-  const std::int32_t* experts_by_rows;  // null: in their own order
-  const std::uint32_t size;             // tiles of all experts
+  const std::int32_t experts;
+  const std::int32_t large_rows;  // an expert with more rows is large
+  const std::uint32_t size;       // tiles of all experts
   const std::int32_t m, n;
   const TileRaster raster;  // of one expert: row tiles along m, column tiles along n
   const bool accumulate;
@@ -44,9 +59,23 @@ struct Work {
   std::int32_t expert, row_begin, row_count, first_m, first_n;
 };
 
-__device__ Work work_at(const WeightGradientPlan& plan, std::uint32_t place) {
-  const std::uint32_t expert_place = place / plan.raster.size();
-  const std::uint32_t expert = plan.experts_by_rows ? plan.experts_by_rows[expert_place] : expert_place;
+/// Large experts first, then the others, both in ascending order. The whole block must call it.
+__device__ void order_experts(const WeightGradientPlan& plan, ExpertOrder& order) {
+  const int chunk = (plan.experts + threads_per_block - 1) / threads_per_block;
+  const int first = min(static_cast<int>(threadIdx.x) * chunk, plan.experts),
+            end = min(first + chunk, plan.experts);
+  int large = 0;
+  for (int expert = first; expert < end; ++expert) large += plan.row_count[expert] > plan.large_rows;
+  const BlockScan<std::int32_t> scan = block_inclusive_scan(large, order.warp_totals);
+  int large_place = scan.inclusive - large, other_place = scan.total + first - large_place;
+  for (int expert = first; expert < end; ++expert)
+    order.experts[plan.row_count[expert] > plan.large_rows ? large_place++ : other_place++] =
+        static_cast<std::uint16_t>(expert);
+  __syncthreads();
+}
+
+__device__ Work work_at(const WeightGradientPlan& plan, const ExpertOrder& order, std::uint32_t place) {
+  const std::uint32_t expert = order.experts[place / plan.raster.size()];
   const auto [row_tile, column_tile] = plan.raster.at(place % plan.raster.size());
   return {static_cast<std::int32_t>(expert), plan.row_begin[expert], max(plan.row_count[expert], 0),
           static_cast<std::int32_t>(row_tile) * tile_m, static_cast<std::int32_t>(column_tile) * tile_n};
@@ -54,10 +83,11 @@ __device__ Work work_at(const WeightGradientPlan& plan, std::uint32_t place) {
 
 __device__ int row_blocks(const Work& work) { return (work.row_count + k_block - 1) / k_block; }
 
-__device__ void load_tiles(const WeightGradientMaps& maps, const WeightGradientPlan& plan, Memory& memory) {
+__device__ void load_tiles(const WeightGradientMaps& maps, const WeightGradientPlan& plan, Memory& memory,
+                           const ExpertOrder& order) {
   RingPosition ring;
   for (std::uint32_t place = blockIdx.x; place < plan.size; place += gridDim.x) {
-    const Work work = work_at(plan, place);
+    const Work work = work_at(plan, order, place);
     const int a_boxes = min(subtiles, (plan.m - work.first_m + 63) / 64);
     const int b_boxes = min(tile_n / 64, (plan.n - work.first_n + 63) / 64);
     for (int block = 0; block < row_blocks(work); ++block) {
@@ -102,11 +132,12 @@ __device__ int column_parts(const WeightGradientPlan& plan, const Work& work) {
 }
 
 template <class Element, bool float_output>
-__device__ void multiply_tiles(const WeightGradientPlan& plan, Memory& memory, int warpgroup) {
+__device__ void multiply_tiles(const WeightGradientPlan& plan, Memory& memory, const ExpertOrder& order,
+                               int warpgroup) {
   RingPosition ring;
   TileWriter<Element, false, Memory> writer(memory, warpgroup);
   for (std::uint32_t place = blockIdx.x; place < plan.size; place += gridDim.x) {
-    const Work work = work_at(plan, place);
+    const Work work = work_at(plan, order, place);
     const int active = active_subtiles(plan, work, warpgroup), parts = column_parts(plan, work);
     if (active == 0) {
       skip_stages(memory, ring, row_blocks(work));
@@ -135,10 +166,10 @@ __device__ void multiply_tiles(const WeightGradientPlan& plan, Memory& memory, i
 }
 
 __device__ void store_tiles(const WeightGradientMaps& maps, const WeightGradientPlan& plan, Memory& memory,
-                            int warpgroup) {
+                            const ExpertOrder& order, int warpgroup) {
   TileStorer<Memory> storer(memory, warpgroup, &maps.dw, plan.accumulate);
   for (std::uint32_t place = blockIdx.x; place < plan.size; place += gridDim.x) {
-    const Work work = work_at(plan, place);
+    const Work work = work_at(plan, order, place);
     const int active = active_subtiles(plan, work, warpgroup);
     if (active == 0) continue;
     storer.store(active, column_parts(plan, work), [&](int subtile, int part) {
@@ -153,21 +184,24 @@ template <class Element, bool float_output>
 __global__ void __launch_bounds__(threads_per_block, 1)
     weight_gradient_kernel(const __grid_constant__ WeightGradientMaps maps,
                            const __grid_constant__ WeightGradientPlan plan) {
-  Memory& memory = tile_memory<Memory>();
+  auto& [memory, order] = tile_memory<BlockMemory>();
+  if (threadIdx.x == 32 * loader_warp)
+    for (const CUtensorMap* map : {&maps.a, &maps.b, &maps.dw}) prefetch_map(map);
   initialise_barriers(memory);
   allow_next_kernel();
   wait_for_previous_kernel();
+  order_experts(plan, order);
   const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
   if (warp < loader_warp) {
     take_registers<232>();
-    multiply_tiles<Element, float_output>(plan, memory, warp / 4);
+    multiply_tiles<Element, float_output>(plan, memory, order, warp / 4);
   } else {
     give_registers<40>();
     if (threadIdx.x % 32 != 0) return;
     if (warp == loader_warp)
-      load_tiles(maps, plan, memory);
+      load_tiles(maps, plan, memory, order);
     else if (!float_output && warp < first_store_warp + consumer_warpgroups)
-      store_tiles(maps, plan, memory, warp - first_store_warp);
+      store_tiles(maps, plan, memory, order, warp - first_store_warp);
   }
 }
 
@@ -193,7 +227,8 @@ bool sm90_can_run(const RowsTransposedByRows& product) {
        sm90::addressable(dw.data, dw.expert_stride, dw.type));
   const std::int64_t tiles = ceil_div(dw.m, sm90::tile_m) * ceil_div(dw.n, sm90::tile_n);
   return product.a.type != ElementType::fp32 && dw.matrices == nullptr && output_addressable &&
-         dw.m < (1 << 30) && dw.n < (1 << 30) && product.rows.rows_bound < sm90::ragged_rows &&
+         dw.experts <= sm90::most_experts && dw.m < (1 << 30) && dw.n < (1 << 30) &&
+         product.rows.rows_bound < sm90::ragged_rows &&
          tiles < (1ll << 31) / std::max<std::int64_t>(dw.experts, 1) &&
          sm90::addressable(product.a.data, product.a.leading_dimension, product.a.type) &&
          sm90::addressable(product.b.data, product.b.leading_dimension, product.b.type);
@@ -209,22 +244,24 @@ void launch_sm90(const RowsTransposedByRows& product, Stream stream) {
   maps.dw = dw.type == ElementType::fp32 ? maps.a
                                          : matrix_map(dw.data, dw.n, dw.m, dw.experts, dw.leading_dimension,
                                                       dw.expert_stride, dw.type);
-  const WeightGradientPlan plan{product.rows.row_begin,
-                                product.rows.row_count,
-                                product.rows.experts_by_rows,
-                                static_cast<std::uint32_t>(dw.experts) * raster_of(dw).size(),
-                                static_cast<std::int32_t>(dw.m),
-                                static_cast<std::int32_t>(dw.n),
-                                raster_of(dw),
-                                product.accumulate,
-                                dw.type == ElementType::fp32 ? static_cast<float*>(dw.data) : nullptr,
-                                dw.leading_dimension,
-                                dw.expert_stride};
+  const WeightGradientPlan plan{
+      product.rows.row_begin,
+      product.rows.row_count,
+      static_cast<std::int32_t>(dw.experts),
+      static_cast<std::int32_t>(2 * product.rows.rows_bound / std::max<std::int64_t>(dw.experts, 1)),
+      static_cast<std::uint32_t>(dw.experts) * raster_of(dw).size(),
+      static_cast<std::int32_t>(dw.m),
+      static_cast<std::int32_t>(dw.n),
+      raster_of(dw),
+      product.accumulate,
+      dw.type == ElementType::fp32 ? static_cast<float*>(dw.data) : nullptr,
+      dw.leading_dimension,
+      dw.expert_stride};
   const std::uint32_t blocks = std::min(plan.size, static_cast<std::uint32_t>(product.multiprocessors));
   const auto kernel =
       type == ElementType::bf16 ? choose_kernel<__nv_bfloat16>(dw.type) : choose_kernel<__half>(dw.type);
   const std::int64_t elements = dw.experts * dw.m * dw.n + product.rows.rows_bound * (dw.m + dw.n);
-  launch("weight_gradient_kernel", kernel, blocks, threads_per_block, sizeof(Memory), stream,
+  launch("weight_gradient_kernel", kernel, blocks, threads_per_block, sizeof(BlockMemory), stream,
          launch_order(elements * element_bytes(type)), maps, plan);
 }
 

@@ -78,7 +78,6 @@ ExpertRows from_c(const dropless_expert_rows& rows) {
   result.rows_bound = rows.rows_bound;
   result.row_begin = rows.row_begin;
   result.row_count = rows.row_count;
-  result.experts_by_rows = rows.experts_by_rows;
   result.tiles = static_cast<const RowTile*>(rows.tiles);
   result.tile_count = rows.tile_count;
   result.tile_bound = rows.tile_bound;
@@ -86,7 +85,7 @@ ExpertRows from_c(const dropless_expert_rows& rows) {
   return result;
 }
 dropless_expert_rows to_c(const ExpertRows& rows) {
-  return {rows.experts, rows.rows_bound, rows.row_begin,  rows.row_count,      rows.experts_by_rows,
+  return {rows.experts, rows.rows_bound, rows.row_begin,  rows.row_count,
           rows.tiles,   rows.tile_count, rows.tile_bound, to_c(rows.tile_rule)};
 }
 

@@ -23,7 +23,7 @@ class RouterIds(Structure):
 
 class ExpertRows(Structure):
     _fields_ = [("experts", c_int64), ("rows_bound", c_int64), ("row_begin", c_void_p), ("row_count", c_void_p),
-                ("experts_by_rows", c_void_p), ("tiles", c_void_p), ("tile_count", c_void_p), ("tile_bound", c_int64),
+                ("tiles", c_void_p), ("tile_count", c_void_p), ("tile_bound", c_int64),
                 ("tile_rule", RowTileRule)]
 
 
