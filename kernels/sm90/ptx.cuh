@@ -30,7 +30,8 @@ __device__ inline void load_box(void* destination, const CUtensorMap* map, const
   ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global, destination, map, at, &barrier);
 }
 
-/// The same for data that this kernel reads once: L2 gives it up first.
+/// The same for data that the kernel reads once: L2 gives it up first. (Where a tile has more than 16 rows it
+/// gives it up too soon: the neighbouring k block, fetched along with this one, is gone before its turn.)
 __device__ inline void load_box_once(void* destination, const CUtensorMap* map, const std::int32_t (&at)[3],
                                      std::uint64_t& barrier) {
   std::uint64_t policy;

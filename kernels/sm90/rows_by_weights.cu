@@ -57,7 +57,6 @@ struct Work {
   RowTile rows;
   std::int32_t first_feature;
   std::int32_t boxes;  // subtiles of 64 features, 0 to 4
-  bool sole_tile;      // of its expert, so that no other rows read the same weights
 };
 
 /// The tiles of a persistent grid, whose last incomplete wave is cut along the features so that more blocks
@@ -83,10 +82,7 @@ struct Schedule {
     const auto [row_tile, feature_tile] = raster.at(piece ? whole + (place - whole) / divisor : place);
     const int first_feature = (feature_tile * subtiles + part * width) * 64;
     const int left = (plan.features - first_feature + 63) / 64;
-    const RowTile tile = plan.tiles[row_tile];
-    const bool last_of_expert = row_tile + 1 == raster.row_tiles || plan.tiles[row_tile + 1].expert_row == 0;
-    return {tile, first_feature, max(0, min(static_cast<int>(width), left)),
-            tile.expert_row == 0 && last_of_expert};
+    return {plan.tiles[row_tile], first_feature, max(0, min(static_cast<int>(width), left))};
   }
 };
 
@@ -115,7 +111,7 @@ __device__ void load_tiles(const RowsByWeightsMaps& maps, const RowsByWeightsPla
         const CUtensorMap* map = second_k || second_feature ? &maps.second_weights : &maps.weights;
         const std::int32_t at_weights[3] = {k_by_n ? weight_feature : weight_k,
                                             k_by_n ? weight_k : weight_feature, work.rows.expert};
-        if (work.sole_tile)
+        if (box == 0)  // so few rows are all of their expert's: nobody else reads these weights
           load_box_once(memory.a[ring.stage][i], map, at_weights, full);
         else
           load_box(memory.a[ring.stage][i], map, at_weights, full);

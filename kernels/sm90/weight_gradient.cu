@@ -211,6 +211,12 @@ auto choose_kernel(ElementType output) {
                                      : weight_gradient_kernel<Element, false>;
 }
 
+/// Twice the mean, but enough rows that computing such an expert last would show.
+std::int32_t large_rows(const ExpertRows& rows) {
+  const std::int64_t twice_mean = 2 * rows.rows_bound / std::max<std::int64_t>(rows.experts, 1);
+  return static_cast<std::int32_t>(std::max<std::int64_t>(twice_mean, 1024));
+}
+
 TileRaster raster_of(const ExpertGradients& dw) {
   return {static_cast<std::uint32_t>(ceil_div(dw.m, tile_m)),
           static_cast<std::uint32_t>(ceil_div(dw.n, tile_n)), 8};
@@ -244,19 +250,18 @@ void launch_sm90(const RowsTransposedByRows& product, Stream stream) {
   maps.dw = dw.type == ElementType::fp32 ? maps.a
                                          : matrix_map(dw.data, dw.n, dw.m, dw.experts, dw.leading_dimension,
                                                       dw.expert_stride, dw.type);
-  const WeightGradientPlan plan{
-      product.rows.row_begin,
-      product.rows.row_count,
-      static_cast<std::int32_t>(dw.experts),
-      static_cast<std::int32_t>(2 * product.rows.rows_bound / std::max<std::int64_t>(dw.experts, 1)),
-      static_cast<std::uint32_t>(dw.experts) * raster_of(dw).size(),
-      static_cast<std::int32_t>(dw.m),
-      static_cast<std::int32_t>(dw.n),
-      raster_of(dw),
-      product.accumulate,
-      dw.type == ElementType::fp32 ? static_cast<float*>(dw.data) : nullptr,
-      dw.leading_dimension,
-      dw.expert_stride};
+  const WeightGradientPlan plan{product.rows.row_begin,
+                                product.rows.row_count,
+                                static_cast<std::int32_t>(dw.experts),
+                                large_rows(product.rows),
+                                static_cast<std::uint32_t>(dw.experts) * raster_of(dw).size(),
+                                static_cast<std::int32_t>(dw.m),
+                                static_cast<std::int32_t>(dw.n),
+                                raster_of(dw),
+                                product.accumulate,
+                                dw.type == ElementType::fp32 ? static_cast<float*>(dw.data) : nullptr,
+                                dw.leading_dimension,
+                                dw.expert_stride};
   const std::uint32_t blocks = std::min(plan.size, static_cast<std::uint32_t>(product.multiprocessors));
   const auto kernel =
       type == ElementType::bf16 ? choose_kernel<__nv_bfloat16>(dw.type) : choose_kernel<__half>(dw.type);
