@@ -65,20 +65,26 @@ DROPLESS_HOST_DEVICE constexpr PieceChunk ldmatrix_source(int lane, bool left, b
   return left == k_inner ? PieceChunk{within + 8 * odd, high} : PieceChunk{within + 8 * high, odd};
 }
 
-/// The slot that `lane` points ldmatrix.x4 at for a warp's piece `piece` of an operand: d from `first` +
-/// piece * step on, the `half`-th 16 values of k. One base slot serves all pieces and halves, since what
-/// differs among them is either added or (where it meets the swizzle) exclusive-ored. Needs 32 values of k a
-/// stage, and with d inside pieces that share no bit of their chunk numbers: first / 8 % step == 0 apart from
-/// its low bits, as for (16 w, 32) and (64 w, 16).
+/// The slot that `lane` points ldmatrix.x4 at for the 16 x 16 piece whose first d is `first` and first k
+/// zero.
 template <int D, int K>
-DROPLESS_HOST_DEVICE constexpr int piece_slot(OperandStage<D, K> layout, int lane, bool left, int first,
-                                              int step, int piece, int half) {
-  static_assert(K == 32);
+DROPLESS_HOST_DEVICE constexpr int first_piece_slot(OperandStage<D, K> layout, int lane, bool left,
+                                                    int first) {
   const PieceChunk source = ldmatrix_source(lane, left, layout.k_inner);
-  if (layout.k_inner)
-    return (layout.slot(first + source.row, source.chunk) ^ (2 * half)) + piece * step * (K / chunk_elements);
-  return (layout.slot(source.row, first / chunk_elements + source.chunk) + half * 16 * (D / chunk_elements)) ^
-         (piece * step / chunk_elements);
+  return layout.k_inner ? layout.slot(first + source.row, source.chunk)
+                        : layout.slot(source.row, first / chunk_elements + source.chunk);
+}
+
+/// The same for the `half`-th 16 values of k and d from piece * step further on, from the slot above: what
+/// differs is either added or (where it meets the swizzle) exclusive-ored. Needs 32 values of k a stage, and
+/// with d inside pieces that share no bit of their chunk numbers: first / 8 % step == 0 apart from its low
+/// bits, as for (16 w, 32) and (64 w, 16).
+template <int D, int K>
+DROPLESS_HOST_DEVICE constexpr int piece_slot(OperandStage<D, K> layout, int first_slot, int step, int piece,
+                                              int half) {
+  static_assert(K == 32);
+  return layout.k_inner ? (first_slot ^ (2 * half)) + piece * step * (K / chunk_elements)
+                        : (first_slot ^ (piece * step / chunk_elements)) + half * 16 * (D / chunk_elements);
 }
 
 /// The element of the 16 x 8 result that accumulator i (0..3) of `lane` holds.

@@ -13,12 +13,16 @@
 
 namespace dropless {
 
-/// Starts copying `bytes` (0..16) from `source` to the 16 bytes at `destination` in shared memory; the rest
-/// is filled with zeros. Both addresses are multiples of 16.
-__device__ __forceinline__ void copy_chunk_async(uint4* destination, const void* source, int bytes) {
+/// Starts copying `bytes` (0..16) from `source` to the 16 bytes at `destination` in shared memory, if
+/// `wanted`; the rest is filled with zeros. Both addresses are multiples of 16.
+__device__ __forceinline__ void copy_chunk_async(uint4* destination, const void* source, int bytes,
+                                                 bool wanted) {
   const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(destination));
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(source), "r"(bytes)
-               : "memory");
+  asm volatile(
+      "{ .reg .pred wanted; setp.ne.b32 wanted, %3, 0;"
+      " @wanted cp.async.cg.shared.global [%0], [%1], 16, %2; }" ::"r"(address),
+      "l"(source), "r"(bytes), "r"(static_cast<int>(wanted))
+      : "memory");
 }
 __device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 /// Waits until at most `Pending` of this thread's committed groups are still under way.
@@ -26,6 +30,10 @@ template <int Pending>
 __device__ __forceinline__ void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
 }
+
+/// `value` as lane 0 has it, which every lane holds already. It tells the compiler that no branch on it parts
+/// a warp; where that is in doubt, every ldmatrix and mma waits for the warp to gather.
+__device__ __forceinline__ int warp_uniform(int value) { return __shfl_sync(0xffffffffu, value, 0); }
 
 /// Four 8 x 8 matrices of 16-bit elements from shared memory; lane i gives the address of row i % 8 of matrix
 /// i / 8.
@@ -72,13 +80,14 @@ struct StageWindow {
   bool by_chunks;  ///< moves_by_chunks, and the window starts at a multiple of 16 bytes
 };
 
-/// Copies the first `present` (0..8) elements of a chunk and zeros after them: asynchronously by whole
-/// chunks, else element by element.
+/// Copies the first `present` (0..8) elements of a chunk and zeros after them, if `wanted`: asynchronously by
+/// whole chunks, else element by element.
 template <bool ByChunks, class Element>
-__device__ __forceinline__ void load_chunk(uint4* slot, const Element* source, int present) {
+__device__ __forceinline__ void load_chunk(uint4* slot, const Element* source, int present,
+                                           bool wanted = true) {
   if constexpr (ByChunks) {
-    copy_chunk_async(slot, source, present * static_cast<int>(sizeof(Element)));
-  } else {
+    copy_chunk_async(slot, source, present * static_cast<int>(sizeof(Element)), wanted);
+  } else if (wanted) {
     std::uint32_t words[4] = {};
 #pragma unroll
     for (int i = 0; i < chunk_elements; ++i)

@@ -89,6 +89,17 @@ struct WeightGradientSteps {
   }
 };
 
+/// Where a warp of the tensor-core kernel works: its row of warps (of 2) and its column of warps (of 4).
+struct WarpPlace {
+  int row;
+  int column;
+};
+
+/// The place of warp `warp` of 8. Warps w and w + 4 share a scheduler of the multiprocessor: they get
+/// different rows, so that an odd number of pieces loads all four schedulers alike, and columns two apart, so
+/// that a half-empty tile does.
+DROPLESS_HOST_DEVICE constexpr WarpPlace warp_place(int warp) { return {(warp + warp / 4) % 2, warp / 2}; }
+
 /// How many of a tile's 16-row pieces warp row `warp_row` computes: pieces warp_row, warp_row + warp_rows,
 /// ...
 DROPLESS_HOST_DEVICE constexpr int pieces_of_warp_row(int tile_rows, int warp_row, int warp_rows) {

@@ -62,6 +62,12 @@ unsigned grid_blocks(const Product& product) {
   return static_cast<unsigned>(steps < product.multiprocessors ? steps : product.multiprocessors);
 }
 
+/// Whether a step has rows, found sooner than its tile: most second cuts of a list's tiles have none.
+__device__ inline bool has_rows(const RowsByWeights& product, const RowsByWeightsStep& step) {
+  return step.first_row < product.rows.tiles[step.list_tile].rows;
+}
+__device__ inline bool has_rows(const RowsTransposedByRows&, const WeightGradientStep&) { return true; }
+
 template <class Element, int TileRows, int TileColumns>
 __device__ inline TileProblem<Element> tile_problem(const RowsByWeights& product, RowsByWeightsStep step) {
   const ExpertWeights& weights = product.weights;

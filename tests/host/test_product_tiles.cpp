@@ -1,5 +1,6 @@
 // The steps of the portable grids, walked on the CPU as the kernels walk them: every output element exactly
 // once, and as many scheduled rows as the report counts.
+#include <cstdlib>
 #include <map>
 #include <random>
 #include <utility>
@@ -117,6 +118,19 @@ TEST_CASE("a tile's pieces are shared out among the warp rows without gap or ove
   }
 }
 
+TEST_CASE("every place of a tile has one warp, and the warps of a scheduler differ in both directions") {
+  std::map<std::pair<int, int>, int> times;
+  for (int warp = 0; warp < 8; ++warp) {
+    const WarpPlace place = warp_place(warp), other = warp_place((warp + 4) % 8);
+    REQUIRE((place.row == 0 || place.row == 1));
+    REQUIRE((place.column >= 0 && place.column < 4));
+    REQUIRE(place.row != other.row);
+    REQUIRE(std::abs(place.column - other.column) == 2);
+    ++times[{place.row, place.column}];
+  }
+  REQUIRE(times.size() == 8);
+}
+
 TEST_CASE("one thread's passes over a stage keep the swizzle's turn") {
   const auto check = [](auto layout, int chunks_per_row) {
     for (int row = 0; row + 8 < decltype(layout)::chunks / chunks_per_row; ++row)
@@ -138,7 +152,8 @@ TEST_CASE("one base slot serves all pieces that a warp of the portable kernel re
           const int d = first + piece * step, k = half * 16;
           const int row = (layout.k_inner ? d : k) + source.row;
           const int chunk = (layout.k_inner ? k : d) / chunk_elements + source.chunk;
-          REQUIRE(piece_slot(layout, lane, left, first, step, piece, half) == layout.slot(row, chunk));
+          REQUIRE(piece_slot(layout, first_piece_slot(layout, lane, left, first), step, piece, half) ==
+                  layout.slot(row, chunk));
         }
   };
   for (const bool k_inner : {false, true}) {
