@@ -73,13 +73,13 @@ struct NumberArray {
 };
 
 struct Line {
-  bool has_array = false, counts = false, other_type = false;
-  std::optional<std::int64_t> layer, step, token_index, top_k, experts;
+  bool has_array = false, counts = false, route = false, other_type = false;
+  std::optional<std::int64_t> layer, step, token_index, tokens, top_k, experts;
   NumberArray array;
 
   void clear() {
-    has_array = counts = other_type = false;
-    layer = step = token_index = top_k = experts = std::nullopt;
+    has_array = counts = route = other_type = false;
+    layer = step = token_index = tokens = top_k = experts = std::nullopt;
   }
 };
 
@@ -142,13 +142,16 @@ class JsonLines {
       line_.step = whole_number(field.value(), "step");
     else if (key == "token_idx")
       line_.token_index = whole_number(field.value(), "token_idx");
+    else if (key == "num_tokens")
+      line_.tokens = whole_number(field.value(), "number of tokens");
     else if (key == "top_k" || key == "topk")
       line_.top_k = whole_number(field.value(), "top_k");
     else if (key == "num_experts")
       line_.experts = whole_number(field.value(), "number of experts");
-    else if (key == "type")
-      line_.other_type = std::string_view(field.value()) != "route";
-    else if (names_ids(key) || names_counts(key))
+    else if (key == "type") {
+      line_.route = std::string_view(field.value()) == "route";
+      line_.other_type = !line_.route;
+    } else if (names_ids(key) || names_counts(key))
       read_array(field.value(), names_counts(key));
   }
 
@@ -161,6 +164,7 @@ class JsonLines {
 
   /// A line without routing: what it says of the model is used, the rest is skipped.
   void read_meta() {
+    if (line_.route) throw std::invalid_argument("a route record without topk_ids");
     ++other_lines_;
     if (line_.top_k && *line_.top_k > 0) info_.top_k = *line_.top_k;
     if (line_.experts && *line_.experts > 0) info_.experts = *line_.experts;
@@ -173,6 +177,7 @@ class JsonLines {
     const bool one_token = !line_.counts && !line_.array.nested && line_.array.columns > 0;
     if (line_.array.rows > 0 || kind_ == Kind::token)
       set_kind(line_.counts ? Kind::counts : one_token ? Kind::token : Kind::tokens);
+    check_record();
     const std::int64_t layer = line_.layer.value_or(0);
     if (!builder_.wants(layer)) return;
     if (line_.counts && line_.array.nested)
@@ -181,6 +186,23 @@ class JsonLines {
       add_token(layer);
     else
       add(layer, line_.step.value_or(0), line_.array.rows, line_.array.columns, line_.counts);
+  }
+
+  /// What a record says of itself must be what it holds, and every record names its layer or none does.
+  void check_record() {
+    const NumberArray& array = line_.array;
+    const bool many_tokens = array.nested || array.rows == 0;
+    if (line_.counts && array.nested) return;  // its rows are the layers
+    if (!line_.counts && many_tokens && line_.tokens && *line_.tokens != array.rows)
+      throw std::invalid_argument(
+          fmt::format("num_tokens is {}, but ids of {} tokens follow", *line_.tokens, array.rows));
+    if (!line_.counts && line_.top_k && array.rows > 0 && *line_.top_k != array.columns)
+      throw std::invalid_argument(
+          fmt::format("topk is {}, but {} ids of a token follow", *line_.top_k, array.columns));
+    if (layers_named_ && *layers_named_ != line_.layer.has_value())
+      throw std::invalid_argument(line_.layer ? "names a layer, which records before it did not"
+                                              : "names no layer, which records before it did");
+    layers_named_ = line_.layer.has_value();
   }
 
   /// One token a line: its index within a forward pass says where the next pass starts.
@@ -287,6 +309,8 @@ class JsonLines {
         if (own_batches && bare_axis_ == Axis::slot && !bare_nested_)
           info_.assumptions.push_back("Everything was taken as one batch.");
     }
+    if (layers_named_ == false)
+      info_.assumptions.push_back("No record names a layer: all were taken as layer 0.");
     if (other_lines_ > 0)
       info_.assumptions.push_back(
           fmt::format("Lines without routing, such as meta data, were skipped: {}.", other_lines_));
@@ -304,6 +328,7 @@ class JsonLines {
   ondemand::parser parser_;
   Line line_;
   Kind kind_ = Kind::none;
+  std::optional<bool> layers_named_;  // whether records name their layer; empty before the first
   bool bare_nested_ = false;
   Axis bare_axis_ = Axis::slot;
   std::map<std::int64_t, Pass> passes_;
