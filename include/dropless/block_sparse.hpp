@@ -56,8 +56,8 @@ struct DenseMatrix {
 BlockSparseMatrix transposed(const BlockSparseMatrix& matrix);
 DenseMatrix transposed(const DenseMatrix& matrix);
 
-/// out's non-zero blocks = the same blocks of a * b. a: [out.rows, k], b: [k, out.columns] after their
-/// transposes.
+/// out's non-zero blocks = the same blocks of a * b. a: [out.rows, k], b: [k, out.columns], all as they are
+/// read.
 void sdd(const DenseMatrix& a, const DenseMatrix& b, const BlockSparseMatrix& out, Stream stream);
 /// out = a * b with a block-sparse. Rows of out without blocks become zeros.
 void dsd(const BlockSparseMatrix& a, const DenseMatrix& b, const DenseMatrix& out, Stream stream);
@@ -69,12 +69,16 @@ void to_dense(const BlockSparseMatrix& matrix, const DenseMatrix& out, Stream st
 /// out's blocks = the blocks of `matrix` at out's pattern; what lies outside the pattern is ignored.
 void from_dense(const DenseMatrix& matrix, const BlockSparseMatrix& out, Stream stream);
 
-/// Bytes of device memory for the transposed view of a pattern, and its construction from offsets,
-/// row_indices and column_indices for any pattern whose counts the host knows.
+/// Device bytes of the transposed view of a pattern, and of the scratch that dies in its construction.
 std::size_t transposed_view_bytes(std::int64_t rows, std::int64_t columns, std::int64_t block,
                                   std::int64_t nonzero_blocks);
 std::size_t transposed_view_workspace_bytes(std::int64_t rows, std::int64_t columns, std::int64_t block,
                                             std::int64_t nonzero_blocks);
+
+/// The same matrix with a transposed view, built on `stream` from row_indices and column_indices by a stable
+/// sort into `memory` (16-byte aligned, which must outlive the result). `workspace` is free again once the
+/// stream has passed. For any pattern whose number of blocks the host knows: `matrix.counts` must be null. (A
+/// topology over a row layout has its view already.) Throws Error for short memory and null arrays.
 BlockSparseMatrix with_transposed_view(const BlockSparseMatrix& matrix, void* memory,
                                        std::size_t memory_bytes, void* workspace, std::size_t workspace_bytes,
                                        Stream stream);

@@ -54,9 +54,9 @@ struct ExpertWeights {
   std::int64_t n = 0;  ///< output features (the widest expert's)
   WeightOrder order = WeightOrder::k_by_n;
   std::int64_t leading_dimension = 0;  ///< elements between rows of one matrix as `order` lays it out
-  WeightTensor first;
-  WeightTensor second;  ///< data and matrices null: one tensor
-  ExpertWidths widths;
+  WeightTensor first{};
+  WeightTensor second{};  ///< data and matrices null: one tensor
+  ExpertWidths widths{};
 };
 
 /// The same matrices read the other way round: k and n exchanged, the order flipped; no data moves.
@@ -74,7 +74,11 @@ struct ExpertGradients {
   void* const* matrices = nullptr;  ///< device [experts]; replaces data and expert_stride
 };
 
-/// Which kernels may run. `automatic` takes sm90 where the GPU and the operands allow it, else portable.
+/// Which kernels may run. `automatic` takes sm90 where the GPU and the operands allow it, else portable; to
+/// ask for sm90 where they do not is an Error. sm90 needs compute capability 9.0; bf16 or fp16 operands;
+/// bases, leading dimensions and strides in multiples of 16 bytes; rows of n elements, a multiple of 8, in
+/// 16-bit outputs; one width for all experts; no separate tensors; fewer than 2^30 rows; and of two tensors
+/// that share d_ff, each a multiple of 64 wide.
 enum class KernelPath : std::int32_t { automatic, portable, sm90 };
 
 struct ProductOptions {

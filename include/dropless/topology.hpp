@@ -1,6 +1,6 @@
-// The topology of one batch, built on the GPU: router ids in device memory become the packed row layout, the
-// tile list and, on request, the blocked topology, without the host ever waiting. The device twin of
-// row_layout.hpp and block_topology.hpp: the same numbers bit for bit.
+// The topology of one batch, built on the GPU: router ids in device memory become the packed row layout and
+// the tile list of the products, without the host ever waiting. The device twin of row_layout.hpp: the same
+// numbers bit for bit. (device_block_topology.hpp builds the blocked topology over it.)
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +18,7 @@ struct TopologyBounds {
   std::int64_t tokens = 0;   ///< tokens * top_k < 2^31
   std::int64_t top_k = 1;    ///< 1..128
   std::int64_t experts = 0;  ///< experts held here (local), 1..4096
-  RowTileRule tile_rule;
+  RowTileRule tile_rule{};
 };
 
 /// Router output: expert ids [tokens, top_k], token-major, int32 or int64, in device memory.
@@ -73,7 +73,8 @@ Topology build_topology(const RouterIds& ids, const TopologyBounds& bounds, void
                         std::size_t metadata_bytes, void* workspace, std::size_t workspace_bytes,
                         Stream stream);
 
-/// Waits for `stream` and throws Error where ids were out of range. The one call that synchronises.
+/// Waits for `stream` and gives the counters; throws Error where ids were out of range. The one call that
+/// synchronises.
 TopologyStatus check(const Topology& topology, Stream stream);
 
 }  // namespace dropless

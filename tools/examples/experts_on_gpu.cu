@@ -31,8 +31,8 @@ struct Scratch {
 void packed_layer(const Topology& topology, const Layer& layer, const Scratch& scratch, Stream stream) {
   const ExpertRows rows = topology.expert_rows();
   const WeightTensor w1{layer.w1, expert_elements}, w2{layer.w2, expert_elements};
-  const ExpertWeights up{bf16, experts, d_model, d_ff, WeightOrder::n_by_k, d_model, w1, {}, {}};
-  const ExpertWeights down{bf16, experts, d_ff, d_model, WeightOrder::k_by_n, d_model, w2, {}, {}};
+  const ExpertWeights up{bf16, experts, d_model, d_ff, WeightOrder::n_by_k, d_model, w1};
+  const ExpertWeights down{bf16, experts, d_ff, d_model, WeightOrder::k_by_n, d_model, w2};
 
   gather(topology.row_order(), {layer.x, d_model}, {scratch.x_rows, d_model}, d_model, stream);
   sdd(rows, {scratch.x_rows, d_model}, up, {scratch.h, d_ff}, {}, stream);
@@ -67,7 +67,7 @@ bool run(Stream stream) {
                y(tokens * d_model);
   const Layer layer{pointer(weights), pointer(x), pointer(w1), pointer(w2), pointer(y)};
 
-  const TopologyBounds bounds{tokens, top_k, experts, {}};
+  const TopologyBounds bounds{tokens, top_k, experts};
   thrust::device_vector<char> metadata(topology_metadata_bytes(bounds)),
       workspace(topology_workspace_bytes(bounds));
   const Topology packed = build_topology({pointer(ids)}, bounds, pointer(metadata), metadata.size(),
