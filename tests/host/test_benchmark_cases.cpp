@@ -9,7 +9,7 @@
 #include "dropless/error.hpp"
 #include "product_score.hpp"
 #include "statistics.hpp"
-#include "temporary_file.hpp"
+#include "temporary_folder.hpp"
 
 namespace bench = dropless::benchmark;
 
@@ -19,9 +19,9 @@ const std::string shipped_cases = std::string(DROPLESS_DATA_DIR) + "/cases/moe_s
 
 /// The complaint about a file with this content; empty where it is accepted.
 std::string complaint(const std::string& content) {
-  const TemporaryFile file(content, ".json");
+  const TemporaryFolder folder;
   try {
-    bench::read_benchmark_cases(file.path());
+    bench::read_benchmark_cases(folder.write("cases.json", content));
   } catch (const dropless::FileError& error) {
     return error.what();
   }

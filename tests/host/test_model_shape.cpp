@@ -3,15 +3,15 @@
 
 #include "catch.hpp"
 #include "dropless/model_shape.hpp"
-#include "temporary_file.hpp"
+#include "temporary_folder.hpp"
 
 using namespace dropless;
 
 namespace {
 
 ModelShape from_config(const std::string& text) {
-  const TemporaryFile file(text, ".json");
-  return model_shape_from_config(file.path());
+  const TemporaryFolder folder;
+  return model_shape_from_config(folder.write("config.json", text));
 }
 
 std::string refusal(const std::string& text) {
