@@ -1,11 +1,21 @@
-// Bytes of routing metadata that other systems build for a batch and keep for its products, by the formulas
+// Bytes of routing metadata that each system builds for a batch and keeps for its products, by the formulas
 // of their sources. n = rows, T = tokens, E = experts. (MegaBlocks' formula stands in block_topology.hpp.)
 #pragma once
 #include <cstdint>
 
 #include "dropless/integer_math.hpp"
+#include "dropless/row_tiles.hpp"
 
 namespace dropless {
+
+/// This library's packed topology, what topology_metadata_bytes() says of these bounds: rows per expert 4 E,
+/// offsets 4 (E + 1), both orders 8 A for A assignments (those that are no row included), 16 for every tile
+/// that A rows may need, two arrays of counters; each array in whole 16 bytes.
+constexpr std::int64_t packed_metadata_bytes(std::int64_t assignments, std::int64_t experts,
+                                             RowTileRule rule) {
+  return round_up(4 * experts, 16) + round_up(4 * (experts + 1), 16) + 2 * round_up(4 * assignments, 16) +
+         16 * row_tile_bound(assignments, experts, rule) + 2 * 16;
+}
 
 /// vLLM 2025-08, P = n + E (B - 1) rounded up to B: sorted ids 4 P, an expert for each block 4 P / B, the
 /// padded count 4, offsets 4 (E + 1).

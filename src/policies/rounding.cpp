@@ -2,6 +2,8 @@
 // blocks, DeepGEMM, CUTLASS tiles, aligned scaled formats, and this library's own tiles.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "dropless/block_topology.hpp"
 #include "dropless/row_tiles.hpp"
 #include "policies/families.hpp"
@@ -106,13 +108,16 @@ Policy make_dropless(const PolicyText& text, const ModelShape&) {
   return {
       text.text(), "this version",
       fmt::format(
-          "{}: tiles of at most {} rows in steps of {} (row_tiles.hpp), the same for every path and product",
-          rounded(rule.granule), tallest_tile_rows(rule), rule.granule),
+          "{}: tiles of at most {} rows in steps of {} (row_tiles.hpp), the same for every path and product; "
+          "metadata 8 A + 8 E + 4 + 16 for each of at most min(A, E) + A / {} tiles, A = T top_k (n where "
+          "tokens are unknown)",
+          rounded(rule.granule), tallest_tile_rows(rule), rule.granule, rule.tile_rows),
       [](const BatchRows& batch) {
         std::int64_t scheduled = 0;
         for (const std::int64_t rows : batch.rows_per_expert())
           scheduled += scheduled_rows(rows, RowTileRule{});
-        return keep_all(batch, scheduled);
+        const std::int64_t assignments = std::max(batch.rows(), batch.tokens() * batch.top_k());
+        return keep_all(batch, scheduled, packed_metadata_bytes(assignments, batch.experts(), {}));
       }};
 }
 

@@ -4,6 +4,7 @@
 
 #include "built_topology.hpp"
 #include "device_stream.hpp"
+#include "policies/metadata.hpp"
 #include "routing.hpp"
 
 using namespace dropless;
@@ -191,6 +192,12 @@ TEST_CASE("builds on several streams do not disturb each other") {
     for (std::size_t i = 0; i < count; ++i) topologies[i] = fixtures[i]->build(streams[i]);
   for (std::size_t i = 0; i < count; ++i)
     require_equal(download(topologies[i]), reference_topology(ids[i], fixtures[i]->bounds));
+}
+
+TEST_CASE("the report states the metadata's bytes", "[small]") {
+  for (const TopologyBounds& bounds : {bounds_of(0, 1, 1), bounds_of(3, 2, 7), bounds_of(1000, 4, 60)})
+    CHECK(static_cast<std::int64_t>(topology_metadata_bytes(bounds)) ==
+          packed_metadata_bytes(bounds.tokens * bounds.top_k, bounds.experts, bounds.tile_rule));
 }
 
 TEST_CASE("metadata stays within 0.65 of MegaBlocks' bytes") {

@@ -128,6 +128,8 @@ TEST_CASE("metadata bytes at T 32768, k 8, E 128, d_ff 1024, balanced") {
     return make_policy(name, widths(4096, 1024, MlpKind::glu)).cost(batch).metadata_bytes;
   };
   CHECK(megablocks_routing_bytes(rows, experts) == 3147776);
+  // 512 + 528 of counts and offsets, two orders of 1 MiB, 128 + 262016 / 128 tiles, 32 of counters.
+  CHECK(metadata("dropless") == 512 + 528 + 2 * 1048576 + 16 * (128 + 2047) + 32);
   CHECK(metadata("block:128") == 3147776 + 176136);
   CHECK(metadata("vllm:64") == 1098240);
   CHECK(metadata("sonic") == 3277832);

@@ -50,7 +50,7 @@ std::string explain_metadata() {
     out += fmt::format("{:<20}{:<18}{:>14}\n", system, policy, dropless::grouped(bytes));
   };
   for (const char* name :
-       {"block:128", "vllm:64", "sonic", "flat:128", "align:16", "torch", "capacity:1:tutel"}) {
+       {"dropless", "block:128", "vllm:64", "sonic", "flat:128", "align:16", "torch", "capacity:1:tutel"}) {
     const dropless::Policy policy = dropless::make_policy(name, shape);
     add(policy.source, name, policy.cost(batch).metadata_bytes.value());
   }
