@@ -60,14 +60,6 @@ bool has_rows(const ExpertRows& rows) { return rows.experts > 0 && rows.rows_bou
 
 }  // namespace
 
-ExpertWeights transposed(const ExpertWeights& weights) {
-  ExpertWeights result = weights;
-  result.k = weights.n;
-  result.n = weights.k;
-  result.order = weights.order == WeightOrder::k_by_n ? WeightOrder::n_by_k : WeightOrder::k_by_n;
-  return result;
-}
-
 void sdd(const ExpertRows& rows, const RowsView& x, const ExpertWeights& w1, const MutableRowsView& h,
          const ProductOptions& options, Stream stream) {
   run(rows_by_weights(rows, x, w1, h, options, true), !has_rows(rows), options.path, stream);

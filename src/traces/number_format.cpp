@@ -9,6 +9,8 @@
 #include <cstring>
 #include <type_traits>
 
+#include "dropless/float16.hpp"
+
 namespace dropless::traces {
 namespace {
 
@@ -19,19 +21,6 @@ static_assert(std::endian::native == std::endian::little,
 struct Half {
   std::uint16_t bits;
 };
-
-double half_value(std::uint16_t bits) {
-  const int exponent = (bits >> 10) & 31;
-  const int fraction = bits & 1023;
-  double magnitude = 0;
-  if (exponent == 31)
-    magnitude = fraction ? std::nan("") : HUGE_VAL;
-  else if (exponent == 0)
-    magnitude = std::ldexp(fraction, -24);
-  else
-    magnitude = std::ldexp(1024 + fraction, exponent - 25);
-  return bits & 0x8000 ? -magnitude : magnitude;
-}
 
 template <class T>
 T load(const std::byte* bytes, bool swapped) {
@@ -45,7 +34,7 @@ T load(const std::byte* bytes, bool swapped) {
 template <class T>
 bool to_integer(T number, std::int64_t& value) {
   if constexpr (std::is_same_v<T, Half>) {
-    return to_integer(half_value(number.bits), value);
+    return to_integer(float_from_fp16(number.bits), value);
   } else if constexpr (std::is_floating_point_v<T>) {
     if (!(std::abs(number) < T(9.2e18)) || number != std::trunc(number)) return false;
     value = static_cast<std::int64_t>(number);
@@ -110,7 +99,7 @@ std::string number_text(const NumberFormat& format, const std::byte* bytes) {
     using T = decltype(type);
     const T number = load<T>(bytes, format.swapped);
     if constexpr (std::is_same_v<T, Half>)
-      return fmt::format("{}", half_value(number.bits));
+      return fmt::format("{}", float_from_fp16(number.bits));
     else
       return fmt::format("{}", number);
   });
