@@ -43,7 +43,7 @@ section { background: var(--card); border: 1px solid var(--line); border-radius:
 .warnings ul { margin: 0; padding-left: 20px; }
 .scroll { overflow-x: auto; }
 svg.wide { min-width: 760px; }
-table { border-collapse: collapse; width: 100%; font-size: 13px; font-variant-numeric: tabular-nums; }
+table { border-collapse: collapse; width: 100%; font-size: 12.5px; font-variant-numeric: tabular-nums; }
 th, td { padding: 6px 4px; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
 thead th { color: var(--muted); font-weight: 600; vertical-align: bottom; }
 th[scope=row], .left { text-align: left; font-weight: 600; }

@@ -54,15 +54,19 @@ std::vector<std::string> report_warnings(const Report& report) {
   }
   const std::string dense = layers_where(report, [](const LayerFigures& layer) { return layer.dense; });
   if (!dense.empty())
-    warnings.push_back(dense +
-                       " look dense (no counts, or every row repeats one expert): left out of the totals");
+    warnings.push_back(
+        fmt::format("{} {} dense (no counts, or every row repeats one expert): left out of the totals", dense,
+                    dense.compare(0, 7, "layers ") == 0 ? "look" : "looks"));
   if (report.trace.experts_inferred)
     warnings.push_back(
         fmt::format("the file does not say how many experts there are: {} is the largest id + 1 (state it "
                     "with --experts)",
                     report.trace.experts));
   if (report.trace_duplicate_rows > 0)
-    warnings.push_back(fmt::format("{} tokens name an expert more than once", report.trace_duplicate_rows));
+    warnings.push_back(fmt::format(
+        "{} more than once", report.trace_duplicate_rows == 1
+                                 ? "1 token names an expert"
+                                 : fmt::format("{} tokens name an expert", report.trace_duplicate_rows)));
   if (report.trace_unrouted > 0)
     warnings.push_back(
         fmt::format("{} ids below zero are unrouted: no rows are counted for them", report.trace_unrouted));

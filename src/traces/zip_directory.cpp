@@ -217,7 +217,17 @@ std::shared_ptr<const ByteSource> open_zip_member(const std::shared_ptr<const Fi
   if (data > file->size() || member.stored_bytes > file->size() - data) refuse("the file ends within it");
   if (member.method == 0) {
     if (member.bytes != member.stored_bytes) refuse("stored, but with two different sizes");
-    return std::make_shared<BytesWithin>(file, data, member.bytes);
+    auto contents = std::make_shared<BytesWithin>(file, data, member.bytes);
+    std::vector<unsigned char> piece(256 << 10);
+    uLong crc = crc32(0, nullptr, 0);
+    for (std::int64_t at = 0; at < member.bytes;) {
+      const std::int64_t some = std::min(member.bytes - at, static_cast<std::int64_t>(piece.size()));
+      contents->read(at, piece.data(), some);
+      crc = crc32(crc, piece.data(), static_cast<uInt>(some));
+      at += some;
+    }
+    if (crc != member.crc) refuse("its checksum is wrong");
+    return contents;
   }
   if (member.method != 8)
     refuse(fmt::format("compression method {}; stored and deflate are read", member.method));

@@ -76,7 +76,7 @@ TEST_CASE("report: dense layers leave the totals, with a warning") {
   CHECK(report.totals.experts_never_used == 2);
   CHECK(report.layers[0].dense);
   CHECK(report.trace_assignments == 57);
-  CHECK(any_contains(report.warnings, "layer 0 look dense"));
+  CHECK(any_contains(report.warnings, "layer 0 looks dense"));
 }
 
 TEST_CASE("report: warm-up is counted, and corrected figures stand beside") {

@@ -73,7 +73,10 @@ TEST_CASE("npz: damaged archives and zip bombs", "[trace][bad]") {
   for (std::size_t length = 4; length < good.size(); length += 7)
     CHECK(refusal("t.npz", good.substr(0, length)) != "");
   zip.crc_error = 1;
-  CHECK_THAT(refusal("t.npz", zip.bytes()), Contains("member 'data.npy': its checksum is wrong"));
+  for (const bool deflate : {false, true}) {
+    zip.deflate = deflate;
+    CHECK_THAT(refusal("t.npz", zip.bytes()), Contains("member 'data.npy': its checksum is wrong"));
+  }
   zip.crc_error = 0;
   zip.declared_bytes = static_cast<std::int64_t>(zip.content.size()) - 1;
   CHECK_THAT(refusal("t.npz", zip.bytes()), Contains("npy body"));
