@@ -16,12 +16,14 @@
 #include "sm90/ragged_map.hpp"
 #include "sm90/tensor_map.hpp"
 #include "sm90/tile_pipeline.cuh"
+#include "sm90/tile_schedule.hpp"
 #include "tile_raster.hpp"
 
 namespace dropless {
 namespace sm90 {
 namespace {
 
+static_assert(tile_subtiles == subtiles);
 using Memory = TileMemory<160>;
 constexpr int row_boxes = 5;
 
@@ -59,39 +61,24 @@ struct Work {
   std::int32_t boxes;  // subtiles of 64 features, 0 to 4
 };
 
-/// The tiles of a persistent grid, whose last incomplete wave is cut along the features so that more blocks
-/// share it.
-struct Schedule {
-  TileRaster raster;
-  std::uint32_t whole;  // tiles of the complete waves
-  std::uint32_t parts;  // pieces of each later tile: 1, 2 or 4
-  std::uint32_t size;   // whole tiles, then pieces
+__device__ TileSchedule schedule_of(const RowsByWeightsPlan& plan) {
+  const TileRaster raster{static_cast<std::uint32_t>(*plan.tile_count), plan.feature_tiles,
+                          plan.raster_group};
+  return {raster, static_cast<std::uint32_t>(plan.features + 63) / 64, gridDim.x};
+}
 
-  __device__ Schedule(const RowsByWeightsPlan& plan)
-      : raster{static_cast<std::uint32_t>(*plan.tile_count), plan.feature_tiles, plan.raster_group} {
-    const std::uint32_t tiles = raster.size(), rest = tiles % gridDim.x;
-    whole = tiles - rest;
-    parts = last_wave_parts(rest, gridDim.x);
-    size = whole + rest * parts;
-  }
-
-  __device__ Work at(const RowsByWeightsPlan& plan, std::uint32_t place) const {
-    const bool piece = place >= whole;
-    const std::uint32_t divisor = piece ? parts : 1, width = subtiles / divisor;
-    const std::uint32_t part = piece ? (place - whole) % divisor : 0;
-    const auto [row_tile, feature_tile] = raster.at(piece ? whole + (place - whole) / divisor : place);
-    const int first_feature = (feature_tile * subtiles + part * width) * 64;
-    const int left = (plan.features - first_feature + 63) / 64;
-    return {plan.tiles[row_tile], first_feature, max(0, min(static_cast<int>(width), left))};
-  }
-};
+__device__ Work work_at(const RowsByWeightsPlan& plan, const TileSchedule& schedule, std::uint32_t place) {
+  const ScheduledTile tile = schedule.at(place);
+  return {plan.tiles[tile.row_tile], static_cast<std::int32_t>(tile.first_subtile) * 64,
+          static_cast<std::int32_t>(tile.subtiles)};
+}
 
 template <bool k_by_n>
 __device__ void load_tiles(const RowsByWeightsMaps& maps, const RowsByWeightsPlan& plan, Memory& memory,
-                           const Schedule& schedule) {
+                           const TileSchedule& schedule) {
   RingPosition ring;
-  for (std::uint32_t place = blockIdx.x; place < schedule.size; place += gridDim.x) {
-    const Work work = schedule.at(plan, place);
+  for (std::uint32_t place = blockIdx.x; place < schedule.size(); place += gridDim.x) {
+    const Work work = work_at(plan, schedule, place);
     if (work.boxes == 0) continue;
     const int box = smallest_box(work.rows.rows);
     const std::uint32_t bytes = work.boxes * subtile_bytes + box_rows(box) * k_block * 2;
@@ -142,12 +129,12 @@ __device__ int active_subtiles(const Work& work, int warpgroup) {
 __device__ int row_parts(const Work& work) { return (work.rows.rows + 63) / 64; }
 
 template <class Element, bool k_by_n>
-__device__ void multiply_tiles(const RowsByWeightsPlan& plan, Memory& memory, const Schedule& schedule,
+__device__ void multiply_tiles(const RowsByWeightsPlan& plan, Memory& memory, const TileSchedule& schedule,
                                int warpgroup) {
   RingPosition ring;
   TileWriter<Element, true, Memory> writer(memory, warpgroup);
-  for (std::uint32_t place = blockIdx.x; place < schedule.size; place += gridDim.x) {
-    const Work work = schedule.at(plan, place);
+  for (std::uint32_t place = blockIdx.x; place < schedule.size(); place += gridDim.x) {
+    const Work work = work_at(plan, schedule, place);
     if (work.boxes == 0) continue;
     const int active = active_subtiles(work, warpgroup);
     if (active == 0) {
@@ -162,10 +149,10 @@ __device__ void multiply_tiles(const RowsByWeightsPlan& plan, Memory& memory, co
 }
 
 __device__ void store_tiles(const RowsByWeightsMaps& maps, const RowsByWeightsPlan& plan, Memory& memory,
-                            const Schedule& schedule, int warpgroup) {
+                            const TileSchedule& schedule, int warpgroup) {
   TileStorer<Memory> storer(memory, warpgroup, &maps.out, plan.accumulate);
-  for (std::uint32_t place = blockIdx.x; place < schedule.size; place += gridDim.x) {
-    const Work work = schedule.at(plan, place);
+  for (std::uint32_t place = blockIdx.x; place < schedule.size(); place += gridDim.x) {
+    const Work work = work_at(plan, schedule, place);
     const int active = active_subtiles(work, warpgroup);
     if (active == 0) continue;
     storer.store(active, row_parts(work), [&](int subtile, int part) {
@@ -190,7 +177,7 @@ __global__ void __launch_bounds__(threads_per_block, 1)
   initialise_barriers(memory);
   allow_next_kernel();
   wait_for_previous_kernel();
-  const Schedule schedule(plan);
+  const TileSchedule schedule = schedule_of(plan);
   const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
   if (warp < loader_warp) {
     take_registers<232>();

@@ -1,9 +1,12 @@
 // The raster that persistent grids walk, and the coordinates of the ragged tensor map, checked exhaustively.
+#include <algorithm>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "catch.hpp"
 #include "sm90/ragged_map.hpp"
+#include "sm90/tile_schedule.hpp"
 #include "tile_raster.hpp"
 
 TEST_CASE("tile raster: every pair of row and column tile has exactly one place") {
@@ -28,6 +31,29 @@ TEST_CASE("tile raster: the places of one group share a column tile before the n
   REQUIRE(raster.at(8).column_tile == 1);
   REQUIRE(raster.at(16 * 4).row_tile == 16);  // the last group holds 4 row tiles
   REQUIRE(raster.at(16 * 4 + 4).column_tile == 1);
+}
+
+TEST_CASE(
+    "tile schedule: every subtile of every row tile is computed once, whatever the last wave is cut into") {
+  for (std::uint32_t rows : {1u, 5u, 33u, 132u})
+    for (std::uint32_t subtiles = 1; subtiles <= 13; ++subtiles)
+      for (std::uint32_t blocks : {1u, 7u, 16u, 132u}) {
+        const std::uint32_t tiles = (subtiles + 3) / 4;
+        const dropless::sm90::TileSchedule schedule({rows, tiles, 8}, subtiles, blocks);
+        std::vector<int> times(rows * subtiles);
+        for (std::uint32_t place = 0; place < schedule.size(); ++place) {
+          const auto [row_tile, first, count] = schedule.at(place);
+          REQUIRE(count <= 4);
+          REQUIRE((count == 0 || (row_tile < rows && first + count <= subtiles)));
+          for (std::uint32_t i = 0; i < count; ++i) ++times[row_tile * subtiles + first + i];
+        }
+        INFO(rows << " row tiles, " << subtiles << " subtiles, " << blocks << " blocks");
+        REQUIRE(std::all_of(times.begin(), times.end(), [](int count) { return count == 1; }));
+      }
+  CHECK(dropless::last_wave_parts(0, 132) == 1);
+  CHECK(dropless::last_wave_parts(20, 132) == 4);
+  CHECK(dropless::last_wave_parts(66, 132) == 2);
+  CHECK(dropless::last_wave_parts(131, 132) == 1);
 }
 
 TEST_CASE("ragged map: the hardware's address is the row's, and the bound is the expert's last row") {
