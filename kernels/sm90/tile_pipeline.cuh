@@ -14,7 +14,7 @@ constexpr int stages = 3;
 constexpr int tile_m = 256;
 constexpr int subtiles = tile_m / 64;
 constexpr int consumer_warpgroups = 2, subtiles_per_warpgroup = subtiles / consumer_warpgroups;
-constexpr int staged_parts = 2;  // 64 columns of a tile each: what is staged for the output at one time
+constexpr int staging_slots = 2;  // a warpgroup writes one while the other is stored
 constexpr int threads_per_block = 128 * (consumer_warpgroups + 1);
 
 /// Shared memory of a block whose tiles are up to n columns wide.
@@ -23,11 +23,10 @@ struct TileMemory {
   static constexpr int tile_n = n, b_bytes = n * k_block * 2;
   alignas(1024) char a[stages][subtiles][subtile_bytes];
   alignas(1024) char b[stages][b_bytes];
-  alignas(1024) char output[staged_parts][subtiles][subtile_bytes];
+  alignas(1024) char output[consumer_warpgroups][staging_slots][subtiles_per_warpgroup][subtile_bytes];
   std::uint64_t full[stages], empty[stages];
-  std::uint64_t
-      ready[consumer_warpgroups];  // the staging area may be written; holds the old output where added to
-  std::uint64_t staged[consumer_warpgroups];  // the staging area is written
+  // Of each slot: it may be written (and holds the old output where that is added to); it is written.
+  std::uint64_t ready[consumer_warpgroups][staging_slots], staged[consumer_warpgroups][staging_slots];
 };
 
 /// A place in the ring. A consumer waits for `parity` of a full barrier; the producer, a lap ahead, waits for
@@ -53,9 +52,10 @@ __device__ void initialise_barriers(Memory& memory) {
       ptx::mbarrier_init(&memory.full[stage], 1);
       ptx::mbarrier_init(&memory.empty[stage], consumer_warpgroups * 4);  // one arrival for each warp
     }
-    for (int warpgroup = 0; warpgroup < consumer_warpgroups; ++warpgroup) {
-      ptx::mbarrier_init(&memory.ready[warpgroup], 1);
-      ptx::mbarrier_init(&memory.staged[warpgroup], 4);
+    for (int i = 0; i < consumer_warpgroups * staging_slots; ++i) {
+      ptx::mbarrier_init(&memory.ready[i / staging_slots][i % staging_slots], 1);
+      ptx::mbarrier_init(&memory.staged[i / staging_slots][i % staging_slots],
+                         4);  // one arrival for each warp
     }
     ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
   }
@@ -184,14 +184,15 @@ struct BoxCoordinates {
   std::int32_t values[rank];
 };
 
-/// A piece of the staging area: 64 columns (a part) of one subtile of a warpgroup.
-template <class Memory>
-__device__ char* staged_piece(Memory& memory, int warpgroup, int subtile, int part) {
-  return memory.output[part % staged_parts][consumer_warpgroups * subtile + warpgroup];
-}
+/// Counts the parts (64 columns of one warpgroup's subtiles) that pass through the staging area; consumer and
+/// store thread count alike. Slots take turns.
+struct StagingStep {
+  std::uint32_t count = 0;
+  __device__ int slot() const { return static_cast<int>(count % staging_slots); }
+  __device__ std::uint32_t parity() const { return count / staging_slots % 2; }
+};
 
-/// The consumer's end of the staging area, `staged_parts` parts at a time. One object for all tiles of a
-/// warpgroup.
+/// The consumer's end of the staging area. One object for all tiles of a warpgroup.
 template <class Element, bool transpose, class Memory>
 class TileWriter {
  public:
@@ -201,57 +202,58 @@ class TileWriter {
   __device__ __forceinline__ void write(const float (&d)[subtiles_per_warpgroup][size], int active, int parts,
                                         bool add) {
 #pragma unroll
-    for (int first = 0; first < (size + 31) / 32; first += staged_parts) {
-      if (first >= parts) break;
-      wait(memory_.ready[warpgroup_], parity_);
-      parity_ ^= 1;
+    for (int part = 0; part < (size + 31) / 32; ++part) {
+      if (part >= parts) break;
+      const int slot = step_.slot();
+      wait(memory_.ready[warpgroup_][slot], step_.parity());
 #pragma unroll
       for (int subtile = 0; subtile < subtiles_per_warpgroup; ++subtile)
-#pragma unroll
-        for (int part = first; part < first + staged_parts; ++part)
-          if (subtile < active && part < parts)
-            write_piece<Element, transpose>(staged_piece(memory_, warpgroup_, subtile, part), d[subtile],
-                                            part, add);
+        if (subtile < active)
+          write_piece<Element, transpose>(memory_.output[warpgroup_][slot][subtile], d[subtile], part, add);
       ptx::fence_proxy_async(ptx::space_shared);
       __syncwarp();
-      if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(&memory_.staged[warpgroup_]);
+      if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(&memory_.staged[warpgroup_][slot]);
+      ++step_.count;
     }
   }
 
  private:
   Memory& memory_;
   const int warpgroup_;
-  std::uint32_t parity_ = 0;
+  StagingStep step_;
 };
 
-/// The store thread's end: stores a warpgroup's tiles in the order in which the consumer writes them.
+/// The store thread's end: stores a warpgroup's parts in the order in which the consumer writes them.
 /// `at(subtile, part)` gives a piece's coordinates in the output's map.
 template <class Memory>
 class TileStorer {
+  static_assert(staging_slots == 2);
+
  public:
   __device__ TileStorer(Memory& memory, int warpgroup, const CUtensorMap* map, bool add)
-      : memory_(memory), warpgroup_(warpgroup), map_(map), add_(add) {}
+      : memory_(memory), warpgroup_(warpgroup), map_(map), add_(add) {
+    if (!add_) ptx::mbarrier_arrive(&memory_.ready[warpgroup_][0]);
+  }
 
   template <class At>
   __device__ void store(int active, int parts, const At& at) {
-    std::uint64_t& ready = memory_.ready[warpgroup_];
-    for (int first = 0; first < parts; first += staged_parts) {
-      const int end = min(first + staged_parts, parts);
+    for (int part = 0; part < parts; ++part) {
+      const int slot = step_.slot();
+      auto& pieces = memory_.output[warpgroup_][slot];
+      ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>());  // no store reads either slot any more
       if (add_) {
-        expect_bytes(ready, (end - first) * active * subtile_bytes);
+        std::uint64_t& ready = memory_.ready[warpgroup_][slot];
+        expect_bytes(ready, active * subtile_bytes);
         for (int subtile = 0; subtile < active; ++subtile)
-          for (int part = first; part < end; ++part)
-            load_box(staged_piece(memory_, warpgroup_, subtile, part), map_, at(subtile, part).values, ready);
+          load_box(pieces[subtile], map_, at(subtile, part).values, ready);
       } else {
-        ptx::mbarrier_arrive(&ready);
+        ptx::mbarrier_arrive(&memory_.ready[warpgroup_][1 - slot]);  // for the part after this one
       }
-      wait(memory_.staged[warpgroup_], parity_);
-      parity_ ^= 1;
+      wait(memory_.staged[warpgroup_][slot], step_.parity());
       for (int subtile = 0; subtile < active; ++subtile)
-        for (int part = first; part < end; ++part)
-          store_box(map_, at(subtile, part).values, staged_piece(memory_, warpgroup_, subtile, part));
+        store_box(map_, at(subtile, part).values, pieces[subtile]);
       ptx::cp_async_bulk_commit_group();
-      ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>());
+      ++step_.count;
     }
   }
 
@@ -263,7 +265,7 @@ class TileStorer {
   const int warpgroup_;
   const CUtensorMap* const map_;
   const bool add_;
-  std::uint32_t parity_ = 0;
+  StagingStep step_;
 };
 
 }  // namespace dropless::sm90
