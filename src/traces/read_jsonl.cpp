@@ -28,6 +28,11 @@ bool names_counts(std::string_view key) {
          key == "logical_count";
 }
 
+/// Out of the way of the code that reads well-formed records.
+[[noreturn]] void contradiction(const char* key, std::int64_t stated, std::int64_t found) {
+  throw std::invalid_argument(fmt::format("{} is {}, but {} follow", key, stated, found));
+}
+
 /// A whole number however it is written (12 or 12.0).
 std::int64_t whole_number(ondemand::value value, const char* what) {
   std::int64_t number = 0;
@@ -134,7 +139,8 @@ class JsonLines {
       read_meta();
   }
 
-  void read_field(ondemand::field& field) {
+  /// Inlined, so that the field stays in registers: through memory it stalls the loop, a third of the time.
+  [[gnu::always_inline]] void read_field(ondemand::field& field) {
     const std::string_view key = field.unescaped_key();
     if (key == "layer" || key == "layer_id" || key == "layer_idx")
       line_.layer = whole_number(field.value(), "layer");
@@ -191,14 +197,12 @@ class JsonLines {
   /// What a record says of itself must be what it holds, and every record names its layer or none does.
   void check_record() {
     const NumberArray& array = line_.array;
-    const bool many_tokens = array.nested || array.rows == 0;
     if (line_.counts && array.nested) return;  // its rows are the layers
+    const bool many_tokens = array.nested || array.rows == 0;
     if (!line_.counts && many_tokens && line_.tokens && *line_.tokens != array.rows)
-      throw std::invalid_argument(
-          fmt::format("num_tokens is {}, but ids of {} tokens follow", *line_.tokens, array.rows));
+      contradiction("num_tokens", *line_.tokens, array.rows);
     if (!line_.counts && line_.top_k && array.rows > 0 && *line_.top_k != array.columns)
-      throw std::invalid_argument(
-          fmt::format("topk is {}, but {} ids of a token follow", *line_.top_k, array.columns));
+      contradiction("topk", *line_.top_k, array.columns);
     if (layers_named_ && *layers_named_ != line_.layer.has_value())
       throw std::invalid_argument(line_.layer ? "names a layer, which records before it did not"
                                               : "names no layer, which records before it did");

@@ -161,9 +161,9 @@ TEST_CASE("jsonl: each fault with its line", "[trace][bad]") {
   CHECK_THAT(after_a_good_line("{\"topk_ids\": [1, 0]}"), Contains("line 2: names no layer"));
   CHECK_THAT(after_a_good_line("{\"type\": \"route\", \"layer\": 0}"), Contains("without topk_ids"));
   CHECK_THAT(refusal("t.jsonl", "{\"num_tokens\": 3, \"top_indices\": [[0, 1], [2, 1]]}\n"),
-             Contains("num_tokens is 3, but ids of 2 tokens follow"));
+             Contains("num_tokens is 3, but 2 follow"));
   CHECK_THAT(refusal("t.jsonl", "{\"topk\": 4, \"top_indices\": [[0, 1], [2, 1]]}\n"),
-             Contains("topk is 4, but 2 ids of a token follow"));
+             Contains("topk is 4, but 2 follow"));
   CHECK_THAT(refusal("t.jsonl", "{\"layer\": 0}\n"), Contains("holds no routing records"));
   CHECK_THAT(refusal("t.jsonl", "{\"tokens_per_expert\": [1, -1]}\n"), Contains("negative"));
 }
