@@ -66,10 +66,10 @@ typedef struct dropless_router_ids {
 typedef struct dropless_expert_rows {
   int64_t experts;
   int64_t rows_bound;
-  const int32_t* row_begin;       /* device [experts] */
-  const int32_t* row_count;       /* device [experts] */
-  const void* tiles;              /* device [tile_bound], 16 bytes each */
-  const int32_t* tile_count;      /* device [1] */
+  const int32_t* row_begin;  /* device [experts] */
+  const int32_t* row_count;  /* device [experts] */
+  const void* tiles;         /* device [tile_bound], 16 bytes each */
+  const int32_t* tile_count; /* device [1] */
   int64_t tile_bound;
   dropless_row_tile_rule tile_rule; /* not 0 */
 } dropless_expert_rows;
