@@ -45,6 +45,13 @@ void add_synth_command(CLI::App& program) {
                                : arguments->router == "zipf"  ? RouterModel::zipf
                                                               : RouterModel::hot_expert;
     write_synth_trace(arguments->path, arguments->options);
-    fmt::print("{}: {} bytes of expert ids\n", arguments->path, synth_bytes(arguments->options));
+    const SynthOptions& written = arguments->options;
+    const std::string parameter = arguments->router == "zipf"  ? fmt::format(" {}", written.exponent)
+                                  : arguments->router == "hot" ? fmt::format(" {}", written.hot_share)
+                                                               : "";
+    fmt::print("{}: {} bytes of expert ids\n", arguments->path, synth_bytes(written));
+    fmt::print("router {}{}, {} experts, shape ({}, {}, {}, {}) of layer,sequence,position,slot, seed {}\n",
+               arguments->router, parameter, written.experts, written.layers, written.sequences,
+               written.positions, written.top_k, written.seed);
   });
 }
