@@ -6,6 +6,7 @@ namespace CLI {
 class App;
 }
 
+void add_compare_command(CLI::App& program);
 void add_report_command(CLI::App& program);
 void add_roofline_command(CLI::App& program);
 void add_synth_command(CLI::App& program);

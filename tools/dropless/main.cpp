@@ -11,6 +11,7 @@ int main(int argc, char** argv) {
   program.require_subcommand(1);
   program.set_help_all_flag("--help-all", "Print the help of every command");
   add_report_command(program);
+  add_compare_command(program);
   add_topology_command(program);
   add_synth_command(program);
   add_roofline_command(program);

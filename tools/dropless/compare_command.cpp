@@ -1,0 +1,86 @@
+// `dropless compare`: what changed between two traces, or two reports kept as JSON, or one of each.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <memory>
+
+#include "commands.hpp"
+#include "dropless/report.hpp"
+#include "output_file.hpp"
+#include "progress_line.hpp"
+#include "report/compare.hpp"
+#include "report/report_json.hpp"
+#include "shape_options.hpp"
+#include "trace_arguments.hpp"
+
+namespace {
+
+using Document = nlohmann::ordered_json;
+
+struct CompareArguments {
+  explicit CompareArguments(CLI::App& command) : trace(command), widths(command) {}
+
+  TraceArguments trace;
+  ShapeOptions widths;
+  std::string a, b, output;
+  dropless::ReportOptions options;
+  bool json = false;
+};
+
+/// Whether the file begins as `dropless report --json` does; a trace may be JSON too.
+bool is_report(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  for (const char wanted : std::string("{\"schema_version\"")) {
+    char letter = 0;
+    if (!(file >> letter) || letter != wanted) return false;  // >> passes over white space
+  }
+  return true;
+}
+
+Document document_of(const CompareArguments& arguments, const std::string& path) {
+  if (is_report(path)) {
+    std::ifstream file(path, std::ios::binary);
+    try {
+      return Document::parse(file);
+    } catch (const Document::exception& error) {
+      throw dropless::FileError(path, "", std::string("is not a whole report: ") + error.what());
+    }
+  }
+  dropless::ReportOptions options = arguments.options;
+  options.model = arguments.widths.shape();
+  const auto trace = arguments.trace.open(path, options.model);
+  ProgressLine progress;
+  return dropless::report_document(dropless::make_report(*trace, options, ProgressLine::update, &progress));
+}
+
+void run_compare(const CompareArguments& arguments) {
+  const Document comparison =
+      dropless::compare_reports(document_of(arguments, arguments.a), document_of(arguments, arguments.b));
+  const std::string text = arguments.json
+                               ? comparison.dump(1, ' ', false, Document::error_handler_t::replace) + "\n"
+                               : dropless::comparison_text(comparison);
+  if (arguments.output.empty())
+    fmt::print("{}", text);
+  else
+    write_output_file(arguments.output, text);
+}
+
+}  // namespace
+
+void add_compare_command(CLI::App& program) {
+  CLI::App* command = program.add_subcommand(
+      "compare", "Print what changed between two traces or two reports, layer by layer");
+  const auto arguments = std::make_shared<CompareArguments>(*command);
+  command->add_option("a", arguments->a, "Before: a trace, or a report written with --json")->required();
+  command->add_option("b", arguments->b, "After: a trace, or a report written with --json")->required();
+  command
+      ->add_option("--policy", arguments->options.policies,
+                   "Layout policy, any number of times, of the traces (default: as report)")
+      ->allow_extra_args(false);
+  command->add_option("--threads", arguments->options.workers, "Threads (default: one a core)")
+      ->check(CLI::Range(1, 1024));
+  command->add_flag("--json", arguments->json, "Print JSON (data/report_schema.md)");
+  command->add_option("--output,-o", arguments->output, "Write to this file instead of printing");
+  command->callback([arguments] { run_compare(*arguments); });
+}
