@@ -9,6 +9,7 @@
 #include "explain.hpp"
 #include "output_file.hpp"
 #include "progress_line.hpp"
+#include "report/batch_csv.hpp"
 #include "report/html_page.hpp"
 #include "report/report_json.hpp"
 #include "shape_options.hpp"
@@ -21,10 +22,18 @@ struct ReportArguments {
 
   TraceArguments trace;
   ShapeOptions widths;
-  std::string path, explain, output, html;
+  std::string path, explain, output, html, per_batch;
   dropless::ReportOptions options;
   bool json = false, csv = false;
 };
+
+void write_batches(const std::string& path, dropless::Trace& trace, const dropless::Report& report) {
+  OutputFile file(path);
+  ProgressLine progress;
+  dropless::write_batch_csv(
+      trace, report, [&file](std::string_view text) { file.write(text); }, ProgressLine::update, &progress);
+  file.finish();
+}
 
 void run_report(const ReportArguments& arguments) {
   if (!arguments.explain.empty()) {
@@ -45,6 +54,7 @@ void run_report(const ReportArguments& arguments) {
                                            : dropless::report_text(report);
   if (!arguments.html.empty())
     write_output_file(arguments.html, dropless::html_page(dropless::report_document(report)));
+  if (!arguments.per_batch.empty()) write_batches(arguments.per_batch, *trace, report);
   if (arguments.output.empty())
     fmt::print("{}", text);
   else
@@ -75,6 +85,8 @@ void add_report_command(CLI::App& program) {
   command->add_flag("--csv", arguments->csv, "Print a line for each layer and policy")->excludes(json);
   command->add_option("--html", arguments->html,
                       "Also write one self-contained page with pictures to this file");
+  command->add_option("--per-batch", arguments->per_batch,
+                      "Also write a CSV line for each batch, layer and policy to this file");
   command->add_option("--output,-o", arguments->output, "Write to this file instead of printing");
   command->callback([arguments] { run_report(*arguments); });
 }
