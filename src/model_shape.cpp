@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "models_json.hpp"
+#include "built_in_data.hpp"
 
 namespace dropless {
 namespace {
