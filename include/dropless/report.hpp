@@ -11,6 +11,7 @@
 
 #include "dropless/model_shape.hpp"
 #include "dropless/policy.hpp"
+#include "dropless/time_model.hpp"
 #include "dropless/trace.hpp"
 
 namespace dropless {
@@ -20,7 +21,15 @@ struct ReportOptions {
   std::optional<ModelShape> model;    ///< widths, expert MLP kind and element type
   std::int64_t ranks = 0;             ///< > 0: expert-parallel ranks, each with a contiguous range of experts
   std::int64_t sms = 0;               ///< > 0: streaming multiprocessors, to count tiles and waves
+  std::optional<TimeModel> time;      ///< with a model: how long the policies' products take
   int workers = 0;                    ///< threads; 0: one for each core
+};
+
+/// Modelled time of both forward products over batches with rows: the sum of the batches' own times.
+struct TimeFigures {
+  double us = 0;
+  double p50 = 0, p95 = 0, p99 = 0;  ///< microseconds of a batch, interpolated on a logarithmic scale
+  double memory_bound_share = 0;     ///< share of the batches that the bandwidth holds up
 };
 
 /// What one policy schedules over some batches. Sums over batches, except for the percentiles.
@@ -34,6 +43,7 @@ struct PolicyFigures {
   std::optional<double> useful_flops, scheduled_flops;
   /// With widths: padding rows times the elements of a row in X and in the up product's output, in bytes.
   std::optional<double> padding_activation_bytes;
+  std::optional<TimeFigures> time;  ///< with widths and ReportOptions::time
 };
 
 /// Rounding every expert's rows up to `block`.

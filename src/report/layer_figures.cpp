@@ -43,6 +43,7 @@ PolicyFigures LayerSums::policy_figures(const ReportPlan& plan, std::size_t poli
   out.padding_p99 = padding_.percentile(policy, 0.99);
   out.padding_max = padding_.largest(policy);
   if (sums.metadata_known && batches_with_rows_ > 0) out.metadata_bytes = sums.metadata;
+  if (times_) out.time = times_->figures(policy, batches_with_rows_);
   if (plan.model) {
     // FLOPs and bytes in doubles: a long trace of a large model passes 2^63 FLOPs.
     const ModelShape& model = *plan.model;

@@ -36,7 +36,14 @@ void check_rows_of_layer(std::int64_t rows) {
 LayerSums::LayerSums(const ReportPlan& plan)
     : rows_per_expert_(static_cast<std::size_t>(plan.experts)),
       policies_(plan.policies.size()),
-      padding_(plan.policies.size()) {}
+      padding_(plan.policies.size()) {
+  if (plan.time) times_.emplace(plan.policies.size());
+}
+
+void LayerSums::use_bins() {
+  padding_.use_bins();
+  if (times_) times_->use_bins();
+}
 
 void LayerSums::add(const ReportPlan& plan, const BatchRows& rows, std::int64_t unrouted,
                     std::int64_t duplicate_rows, BatchScratch& scratch) {
@@ -60,6 +67,7 @@ void LayerSums::add(const ReportPlan& plan, const BatchRows& rows, std::int64_t 
   add_policies(plan, rows, scratch);
   if (plan.ranks > 0) add_ranks(plan, rows);
   if (plan.sms > 0) add_tiles(plan, rows);
+  if (times_) times_->add(*plan.time, *plan.model, plan.policies, rows, scratch.fractions);
 }
 
 void LayerSums::add_policies(const ReportPlan& plan, const BatchRows& rows, BatchScratch& scratch) {
@@ -131,6 +139,7 @@ void LayerSums::add(const LayerSums& other) {
   rows_of_batches_.add(other.rows_of_batches_);
   ranks_.max_over_mean.add(other.ranks_.max_over_mean);
   ranks_.most = std::max(ranks_.most, other.ranks_.most);
+  if (times_) times_->add(*other.times_);
   tiles_.tiles += other.tiles_.tiles;
   tiles_.waves += other.tiles_.waves;
   tiles_.idle_of_last_wave.add(other.tiles_.idle_of_last_wave);

@@ -11,6 +11,7 @@
 #include "report/fraction_distribution.hpp"
 #include "report/imbalance.hpp"
 #include "report/row_histogram.hpp"
+#include "report/time_sums.hpp"
 
 namespace dropless {
 
@@ -21,6 +22,7 @@ struct ReportPlan {
   std::int64_t ranks = 0, sms = 0;
   std::int64_t column_tiles = 1;  ///< tiles side by side that cover the up product's columns
   std::optional<ModelShape> model;
+  std::optional<TimeModel> time;  ///< only with a model
 };
 
 constexpr std::array<std::int64_t, 5> report_blocks{16, 32, 64, 128, 256};
@@ -47,7 +49,8 @@ class LayerSums {
   /// Adds another layer's or worker's sums.
   void add(const LayerSums& other);
 
-  FractionDistribution& padding() { return padding_; }
+  /// From here on percentiles come from bins.
+  void use_bins();
   const RowHistogram& rows_of_experts() const { return rows_of_experts_; }
   const RowHistogram& rows_of_batches() const { return rows_of_batches_; }
   const std::array<std::int64_t, 20>& batches_by_padding() const { return batches_by_padding_; }
@@ -91,6 +94,7 @@ class LayerSums {
   RowHistogram rows_of_experts_, rows_of_batches_;
   RankSums ranks_;
   TileSums tiles_;
+  std::optional<TimeSums> times_;
 };
 
 }  // namespace dropless

@@ -27,6 +27,10 @@ ReportPlan make_plan(const TraceInfo& trace, const ReportOptions& options) {
   if (options.model) {
     for (const auto& [name, width] : {std::pair{"d_model", shape.d_model}, {"d_ff", shape.d_ff}})
       if (width < 1 || width > 1 << 24) throw Error(name, std::to_string(width), "1 to 2^24");
+    if (options.time) {
+      check_time_model(*options.time, shape.dtype);
+      plan.time = options.time;
+    }
     plan.column_tiles = ceil_div(up_columns(shape.mlp, shape.d_ff), tile_columns);
   }
   const bool tokens_known = !trace.counts_only || trace.top_k > 0;
@@ -38,7 +42,7 @@ ReportPlan make_plan(const TraceInfo& trace, const ReportOptions& options) {
 /// Sums over several parts; those that are absent count for nothing.
 LayerSums sum_of(const ReportPlan& plan, bool exact, std::initializer_list<const LayerSums*> parts) {
   LayerSums sums(plan);
-  if (!exact) sums.padding().use_bins();
+  if (!exact) sums.use_bins();
   for (const LayerSums* part : parts)
     if (part != nullptr) sums.add(*part);
   return sums;

@@ -5,6 +5,8 @@
 
 namespace dropless {
 
+bool models_time(const Report& report) { return report.options.model && report.options.time; }
+
 const char* flops_formula(MlpKind kind) { return kind == MlpKind::glu ? "6ndh" : "4ndh"; }
 
 std::string percentiles_method(const Report& report) {
@@ -37,8 +39,8 @@ std::vector<RecordEntry> record_entries(const Report& report) {
   return entries;
 }
 
-std::vector<std::string> not_included() {
-  return {"time",
+std::vector<std::string> not_included(const Report& report) {
+  return {models_time(report) ? "time other than of the products" : "time",
           "router, permutation and combine",
           "communication between ranks",
           "shared experts and dense layers",

@@ -17,7 +17,10 @@ struct RecordEntry {
 std::vector<RecordEntry> record_entries(const Report& report);
 
 /// What no figure covers, one phrase each.
-std::vector<std::string> not_included();
+std::vector<std::string> not_included(const Report& report);
+
+/// Whether policies have a modelled time.
+bool models_time(const Report& report);
 
 /// "exact", or the bins' width.
 std::string percentiles_method(const Report& report);

@@ -2,6 +2,7 @@
 #include "report/report_json.hpp"
 
 #include "report/record.hpp"
+#include "report/time_json.hpp"
 
 namespace dropless {
 namespace {
@@ -35,6 +36,7 @@ ordered_json policies_json(const Report& report, const RoutingFigures& figures) 
                     {"padding_activation_bytes", or_null(policy.padding_activation_bytes)},
                     {"useful_flops", or_null(policy.useful_flops)},
                     {"scheduled_flops", or_null(policy.scheduled_flops)}});
+    add_time(policy.time, list.back());
   }
   return list;
 }
@@ -165,7 +167,7 @@ ordered_json record_json(const Report& report) {
   for (const Policy& policy : report.policies)
     out["policies"].push_back(
         {{"policy", policy.name}, {"source", policy.source}, {"formula", policy.formula}});
-  out["not_included"] = not_included();
+  out["not_included"] = not_included(report);
   return out;
 }
 
@@ -176,6 +178,7 @@ ordered_json report_document(const Report& report) {
       {"schema_version", 1}, {"trace", trace_json(report)},      {"model", model_json(report.options)},
       {"hardware", nullptr}, {"totals", ordered_json::object()}, {"layers", ordered_json::array()}};
   if (report.options.sms > 0) document["hardware"] = {{"sms", report.options.sms}};
+  if (report.options.time) add_time_model(report, document);
   add_figures(report, report.totals, document["totals"]);
   document["totals"]["without_warmup"] = nullptr;
   if (report.totals_without_warmup)

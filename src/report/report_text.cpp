@@ -7,6 +7,7 @@
 #include "dropless/report.hpp"
 #include "report/record.hpp"
 #include "report/text_format.hpp"
+#include "report/time_text.hpp"
 
 namespace dropless {
 namespace {
@@ -25,6 +26,7 @@ class TextReport {
                  report_.totals);
     if (report_.totals_without_warmup)
       policy_table("All layers without warm-up", *report_.totals_without_warmup);
+    if (report_.options.time) out_.append(time_text(report_));
     layer_table();
     distribution();
     cost_table();
@@ -236,7 +238,7 @@ class TextReport {
       paragraph(fmt::format("{:<14} {}", entry.key, entry.text), 15);
     paragraph(fmt::format("{:<14} {}", "percentiles", percentiles_method(report_)), 15);
     std::string missing;
-    for (const std::string& thing : not_included()) missing += (missing.empty() ? "" : "; ") + thing;
+    for (const std::string& thing : not_included(report_)) missing += (missing.empty() ? "" : "; ") + thing;
     paragraph(fmt::format("{:<14} {}", "not included", missing), 15);
     for (const Policy& policy : report_.policies)
       paragraph(fmt::format("{:<14} {}: {}", policy.name, policy.source, policy.formula), 15);

@@ -33,7 +33,7 @@ void TraceSums::batch(int worker_number, const Batch& batch) {
 LayerSums& TraceSums::sums(std::unique_ptr<LayerSums>& part, const Worker& worker) const {
   if (!part) {
     part = std::make_unique<LayerSums>(plan_);
-    if (worker.batches > most_exact_batches) part->padding().use_bins();
+    if (worker.batches > most_exact_batches) part->use_bins();
   }
   return *part;
 }
@@ -41,7 +41,7 @@ LayerSums& TraceSums::sums(std::unique_ptr<LayerSums>& part, const Worker& worke
 void TraceSums::use_bins(Worker& worker) {
   for (LayerParts& layer : worker.layers)
     for (LayerSums* part : {layer.plain.get(), layer.warmup.get(), layer.corrected.get()})
-      if (part != nullptr) part->padding().use_bins();
+      if (part != nullptr) part->use_bins();
 }
 
 bool TraceSums::settle_percentiles() {

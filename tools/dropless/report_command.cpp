@@ -7,6 +7,7 @@
 #include "commands.hpp"
 #include "dropless/report.hpp"
 #include "explain.hpp"
+#include "hardware_options.hpp"
 #include "output_file.hpp"
 #include "progress_line.hpp"
 #include "report/batch_csv.hpp"
@@ -18,10 +19,11 @@
 namespace {
 
 struct ReportArguments {
-  explicit ReportArguments(CLI::App& command) : trace(command), widths(command) {}
+  explicit ReportArguments(CLI::App& command) : trace(command), widths(command), hardware(command) {}
 
   TraceArguments trace;
   ShapeOptions widths;
+  HardwareOptions hardware;
   std::string path, explain, output, html, per_batch;
   dropless::ReportOptions options;
   bool json = false, csv = false;
@@ -40,10 +42,17 @@ void run_report(const ReportArguments& arguments) {
     fmt::print("{}", explanation(arguments.explain));
     return;
   }
+  const auto calibration = arguments.hardware.calibration();
+  if (arguments.path.empty() && calibration) {
+    fmt::print("{}", dropless::calibration_text(*calibration));
+    return;
+  }
   if (arguments.path.empty())
     throw dropless::Error("the trace", "missing", "a file, or a folder of per-rank files");
   dropless::ReportOptions options = arguments.options;
   options.model = arguments.widths.shape();
+  options.time = arguments.hardware.time_model(calibration, options.sms);
+  if (options.time) options.sms = options.time->hardware.sms;
   const auto trace = arguments.trace.open(arguments.path, options.model);
   const dropless::Report report = [&] {
     ProgressLine progress;

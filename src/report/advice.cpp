@@ -1,0 +1,107 @@
+// Policies are compared by the sum of their batches' times, those that keep every row apart from those that
+// drop some.
+#include "report/advice.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "report/record.hpp"
+#include "report/text_format.hpp"
+
+namespace dropless {
+namespace {
+
+double time_of(const PolicyFigures& policy) { return policy.time->us; }
+
+bool is_exact(const PolicyFigures& policy) { return policy.dropped_rows == 0 && policy.added_rows == 0; }
+
+bool same_time(double us, double reference) { return std::abs(us - reference) < 0.0005 * reference; }
+
+/// The policy of least time among those that drop rows, or among those that compute exactly the router's
+/// choice; empty where there is none.
+std::optional<std::size_t> fastest(const RoutingFigures& figures, bool dropping) {
+  std::optional<std::size_t> best;
+  for (std::size_t i = 0; i < figures.policies.size(); ++i) {
+    const PolicyFigures& policy = figures.policies[i];
+    if (dropping ? policy.dropped_rows == 0 : !is_exact(policy)) continue;
+    if (!best || time_of(policy) < time_of(figures.policies[*best])) best = i;
+  }
+  return best;
+}
+
+/// "3.1 % more", "3.1 % less", "the same".
+std::string compared(double us, double reference) {
+  const double more = us / reference - 1;
+  if (same_time(us, reference)) return "the same";
+  return fmt::format("{} % {}", percent(std::abs(more)), more > 0 ? "more" : "less");
+}
+
+std::string fastest_line(const Report& report, const RoutingFigures& figures, std::size_t best) {
+  const double least = time_of(figures.policies[best]);
+  std::size_t slowest = best;
+  std::int64_t ties = 0;
+  for (std::size_t i = 0; i < figures.policies.size(); ++i) {
+    if (!is_exact(figures.policies[i])) continue;
+    if (time_of(figures.policies[i]) > time_of(figures.policies[slowest])) slowest = i;
+    ties += i != best && same_time(time_of(figures.policies[i]), least);
+  }
+  std::string line = fmt::format("Of the policies that compute exactly the router's choice, {}{} least time",
+                                 report.policies[best].name,
+                                 ties == 0 ? " takes" : fmt::format(" and {} take", counted(ties, "other")));
+  if (!same_time(time_of(figures.policies[slowest]), least))
+    line += fmt::format(", {} {}", report.policies[slowest].name,
+                        compared(time_of(figures.policies[slowest]), least));
+  return line + " (time_us).";
+}
+
+std::string bound_line(const Report& report, const RoutingFigures& figures, std::size_t best) {
+  const double share = figures.policies[best].time->memory_bound_share;
+  const std::string start =
+      fmt::format("{} % of {}'s batches are bound by memory (memory_bound_share): ", percent(share),
+                  report.policies[best].name);
+  if (share < 0.5) return start + "in most batches scheduled rows set the time, so padding costs.";
+  return start +
+         fmt::format(
+             "there its padding is nearly free, and the {:.1f} active experts of a batch (active_experts) "
+             "set the time.",
+             static_cast<double>(figures.active_experts) / static_cast<double>(figures.batches_with_rows));
+}
+
+std::string dropping_line(const Report& report, const RoutingFigures& figures, std::size_t dropping,
+                          std::size_t best) {
+  const PolicyFigures& policy = figures.policies[dropping];
+  return fmt::format(
+      "{} drops {} % of the rows (dropped_rows) and takes {} time than {} (time_us).",
+      report.policies[dropping].name,
+      percent(static_cast<double>(policy.dropped_rows) / static_cast<double>(figures.useful_rows)),
+      compared(time_of(policy), time_of(figures.policies[best])), report.policies[best].name);
+}
+
+}  // namespace
+
+std::vector<std::string> what_to_do(const Report& report) {
+  const RoutingFigures& figures =
+      report.totals_without_warmup ? *report.totals_without_warmup : report.totals;
+  if (figures.batches_with_rows == 0) return {};
+  if (report.trace.cumulative)
+    return {"Record rows per batch: these counts cover a whole run, which decides no layout and no time."};
+  if (!models_time(report))
+    return {
+        "Give the widths (--model, or --mlp --d-model --d-ff): rows alone name no cheapest policy.",
+        fmt::format("An active expert has {:.1f} rows in a batch on average (useful_rows / "
+                    "active_experts).",
+                    static_cast<double>(figures.useful_rows) / static_cast<double>(figures.active_experts))};
+  const std::optional<std::size_t> best = fastest(figures, false), dropping = fastest(figures, true);
+  std::vector<std::string> lines;
+  if (best) {
+    lines.push_back(fastest_line(report, figures, *best));
+    lines.push_back(bound_line(report, figures, *best));
+    if (dropping) lines.push_back(dropping_line(report, figures, *dropping, *best));
+  }
+  return lines;
+}
+
+}  // namespace dropless
