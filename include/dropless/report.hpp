@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dropless/model_shape.hpp"
+#include "dropless/placement.hpp"
 #include "dropless/policy.hpp"
 #include "dropless/time_model.hpp"
 #include "dropless/trace.hpp"
@@ -19,10 +20,14 @@ namespace dropless {
 struct ReportOptions {
   std::vector<std::string> policies;  ///< spellings of make_policy(); empty: default_policies()
   std::optional<ModelShape> model;    ///< widths, expert MLP kind and element type
-  std::int64_t ranks = 0;             ///< > 0: expert-parallel ranks, each with a contiguous range of experts
-  std::int64_t sms = 0;               ///< > 0: streaming multiprocessors, to count tiles and waves
-  std::optional<TimeModel> time;      ///< with a model: how long the policies' products take
-  int workers = 0;                    ///< threads; 0: one for each core
+  std::int64_t ranks = 0;             ///< > 0: expert-parallel ranks
+  /// With ranks: contiguous (also where empty), strided, balanced, or a file that read_placement() reads.
+  /// Balanced is fitted on the first half of each layer's batches, for which the trace is read once more.
+  std::string placement;
+  std::int64_t replicas = 0;      ///< with balanced: slots a layer has beyond one for each expert
+  std::int64_t sms = 0;           ///< > 0: streaming multiprocessors, to count tiles and waves
+  std::optional<TimeModel> time;  ///< with a model: how long the policies' products take
+  int workers = 0;                ///< threads; 0: one for each core
 };
 
 /// Modelled time of both forward products over batches with rows: the sum of the batches' own times.
@@ -52,10 +57,30 @@ struct BlockPadding {
   double padding_fraction = 0;
 };
 
+/// How even the ranks of a batch are, over batches with rows.
+struct RankBalance {
+  std::int64_t batches = 0;
+  std::int64_t fullest_rank_rows = 0;  ///< rows of a batch's fullest rank, summed
+  /// Rows of the fullest rank / mean rows of a rank: mean over batches, and percentiles.
+  double max_over_mean = 0, p50 = 0, p95 = 0, p99 = 0, max = 0;
+};
+
+/// The ranks of every batch under one placement.
+struct PlacementFigures {
+  std::string placement;                     ///< contiguous, strided, balanced or file
+  std::int64_t replicas = 0;                 ///< slots a layer has beyond one for each expert
+  std::optional<double> extra_weight_bytes;  ///< with widths: weights of the replicas on all ranks
+  RankBalance all;
+  /// With balanced: the half of each layer's batches that it was fitted on, and the half that it has not
+  /// seen.
+  std::optional<RankBalance> first_half, second_half;
+};
+
 /// Rows of each expert-parallel rank when ranks hold contiguous ranges of experts of (nearly) equal size.
 struct RankFigures {
   std::vector<std::int64_t> rows_per_rank;          ///< [ranks], summed over batches; empty in totals
   double max_over_mean = 0, max_over_mean_max = 0;  ///< mean and maximum over batches
+  std::vector<PlacementFigures> placements;         ///< contiguous, strided, and ReportOptions::placement
 };
 
 /// Tiles of this library's up product on a device with `sms` multiprocessors, one tile each at a time.
@@ -111,6 +136,8 @@ struct Report {
   TraceInfo trace;
   ReportOptions options;
   std::vector<Policy> policies;
+  std::optional<Placement> placement;  ///< with ranks: the one that ReportOptions asks for, of every layer
+  std::int64_t layers_without_second_half = 0;  ///< with balanced: layers of fewer than two batches
   bool exact_percentiles = true;  ///< up to 100000 batches; past that, percentiles come from bins of 1e-4
   std::int64_t trace_batches = 0, trace_tokens = 0,
                trace_assignments = 0;  ///< over all layers, dense ones included

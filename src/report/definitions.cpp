@@ -71,6 +71,12 @@ const std::vector<MetricDefinition>& metric_definitions() {
        "rows of each expert-parallel rank with contiguous ranges of experts, the first E mod N ranks one "
        "expert "
        "larger; max_over_mean over ranks within a batch, mean and maximum over batches"},
+      {"placements",
+       "experts on ranks contiguous, strided (expert e on rank e mod N), balanced (longest processing time "
+       "first over the rows of the first half of a layer's batches, replicas for the heaviest experts, whose "
+       "rows are split evenly) or from a file; max_over_mean is the rows of a batch's fullest rank / mean "
+       "rows of a rank, over batches with rows"},
+      {"fullest_rank_rows", "rows of each batch's fullest rank, summed over batches"},
       {"sms",
        "multiprocessors of the GPU, each with one tile at a time: they decide waves, idle_share and "
        "idle_share_of_last_wave"},

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "dropless/cost.hpp"
+#include "dropless/placement.hpp"
 #include "report/layer_sums.hpp"
 
 namespace dropless {
@@ -83,7 +84,7 @@ RoutingFigures LayerSums::figures(const ReportPlan& plan) const {
     out.padding_by_block.push_back({report_blocks[i], scheduled_by_block_[i],
                                     padding_fraction(scheduled_by_block_[i], useful_rows_, 0)});
   if (plan.ranks > 0)
-    out.ranks = RankFigures{{}, mean(ranks_.max_over_mean, batches_with_rows_), ranks_.most};
+    out.ranks = RankFigures{{}, mean(ranks_.max_over_mean, batches_with_rows_), ranks_.most, {}};
   if (plan.sms > 0)
     out.tiles = TileFigures{tiles_.tiles,
                             tiles_.waves,
@@ -104,7 +105,7 @@ RoutingFigures LayerSums::layer_figures(const ReportPlan& plan) const {
   out.summed_coefficient_of_variation = summed.coefficient_of_variation;
   out.summed_gini = summed.gini;
   const auto first_of = [&](std::int64_t rank) {
-    return rows_per_expert_.begin() + first_expert_of_rank(rank, plan.ranks, plan.experts);
+    return rows_per_expert_.begin() + first_slot_of_rank(rank, plan.ranks, plan.experts);
   };
   for (std::int64_t rank = 0; rank < plan.ranks; ++rank)
     out.ranks->rows_per_rank.push_back(std::accumulate(first_of(rank), first_of(rank + 1), std::int64_t{0}));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "dropless/placement.hpp"
 #include "dropless/row_tiles.hpp"
 
 namespace dropless {
@@ -23,10 +24,6 @@ void LayerSums::PolicySums::add(const PolicySums& more) {
   added += more.added;
   metadata += more.metadata;
   metadata_known &= more.metadata_known;
-}
-
-std::int64_t first_expert_of_rank(std::int64_t rank, std::int64_t ranks, std::int64_t experts) {
-  return rank * (experts / ranks) + std::min(rank, experts % ranks);
 }
 
 void check_rows_of_layer(std::int64_t rows) {
@@ -89,8 +86,8 @@ void LayerSums::add_ranks(const ReportPlan& plan, const BatchRows& rows) {
   std::int64_t most = 0;
   const std::int64_t* counts = rows.rows_per_expert().data();
   for (std::int64_t rank = 0; rank < plan.ranks; ++rank) {
-    const std::int64_t begin = first_expert_of_rank(rank, plan.ranks, plan.experts);
-    const std::int64_t end = first_expert_of_rank(rank + 1, plan.ranks, plan.experts);
+    const std::int64_t begin = first_slot_of_rank(rank, plan.ranks, plan.experts);
+    const std::int64_t end = first_slot_of_rank(rank + 1, plan.ranks, plan.experts);
     most = std::max(most, std::accumulate(counts + begin, counts + end, std::int64_t{0}));
   }
   const double max_over_mean =

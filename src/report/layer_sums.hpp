@@ -27,9 +27,6 @@ struct ReportPlan {
 
 constexpr std::array<std::int64_t, 5> report_blocks{16, 32, 64, 128, 256};
 
-/// The first expert of rank `rank` of `ranks`: the first experts % ranks ranks hold one more than the others.
-std::int64_t first_expert_of_rank(std::int64_t rank, std::int64_t ranks, std::int64_t experts);
-
 /// Throws Error past 2^40 rows: within that bound no sum over a layer's batches comes near 2^63.
 void check_rows_of_layer(std::int64_t rows);
 

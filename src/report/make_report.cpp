@@ -5,6 +5,7 @@
 
 #include "dropless/report.hpp"
 #include "report/histograms.hpp"
+#include "report/rank_placements.hpp"
 #include "report/trace_sums.hpp"
 #include "report/warnings.hpp"
 
@@ -55,7 +56,9 @@ Report make_report(Trace& trace, const ReportOptions& options, Progress progress
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   const int workers = options.workers > 0 ? options.workers : cores;
   TraceSums gathered(plan, trace.info(), workers);
-  const std::vector<LayerFacts> facts = trace.read(gathered, workers, progress, context);
+  RankPlacements placements(options, trace.info());
+  const std::vector<LayerFacts> facts =
+      trace.read(placements.first_read(gathered, workers), workers, progress, context);
 
   Report report;
   report.trace = trace.info();
@@ -102,6 +105,7 @@ Report make_report(Trace& trace, const ReportOptions& options, Progress progress
   report.rows_per_batch = row_quantiles(totals.rows_of_batches(), report.totals.useful_rows);
   report.batches_by_rows = bins_by_rows(totals.rows_of_batches());
   report.batches_by_padding = bins_by_padding(totals.batches_by_padding());
+  if (plan.ranks > 0) placements.score(report, trace, workers, progress, context);
   report.warnings = report_warnings(report);
   return report;
 }

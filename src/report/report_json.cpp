@@ -1,6 +1,7 @@
 // Each part of a report to its JSON object. null stands for what does not apply or is not known.
 #include "report/report_json.hpp"
 
+#include "report/rank_output.hpp"
 #include "report/record.hpp"
 #include "report/time_json.hpp"
 
@@ -76,6 +77,8 @@ void add_figures(const Report& report, const RoutingFigures& figures, ordered_js
                     {"max_over_mean", figures.ranks->max_over_mean},
                     {"max_over_mean_max", figures.ranks->max_over_mean_max}};
     if (!figures.ranks->rows_per_rank.empty()) out["ranks"]["rows_per_rank"] = figures.ranks->rows_per_rank;
+    if (!figures.ranks->placements.empty())
+      out["ranks"]["placements"] = placements_json(figures.ranks->placements);
   }
   out["tiles"] = nullptr;
   if (figures.tiles)

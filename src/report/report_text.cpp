@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "dropless/report.hpp"
+#include "report/rank_output.hpp"
 #include "report/record.hpp"
 #include "report/text_format.hpp"
 #include "report/time_text.hpp"
@@ -216,6 +217,7 @@ class TextReport {
     }
     paragraph(fmt::format("The fullest rank of a batch has {:.2f} times the mean rows ({:.2f} at worst).",
                           totals->max_over_mean, totals->max_over_mean_max));
+    print("{}", placements_text(report_));
   }
 
   void tiles() {

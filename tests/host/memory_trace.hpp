@@ -39,10 +39,12 @@ class MemoryTrace : public dropless::Trace {
       facts.back().dense = layer == dense_layer_;
     }
     std::size_t number = 0, layer = 0;
+    std::int64_t index = 0;
     for (const MemoryBatch& held : batches_) {
-      while (info_.layers[layer] != held.layer) ++layer;
+      for (; info_.layers[layer] != held.layer; ++layer) index = 0;
       dropless::Batch batch;
       batch.layer = held.layer;
+      batch.index = index++;
       std::int64_t rows = held.unrouted;
       for (const std::int64_t count : held.rows) rows += count;
       batch.tokens = info_.top_k > 0 ? rows / info_.top_k : 0;

@@ -24,7 +24,7 @@ struct ReportArguments {
   TraceArguments trace;
   ShapeOptions widths;
   HardwareOptions hardware;
-  std::string path, explain, output, html, per_batch;
+  std::string path, explain, output, html, per_batch, placement_output;
   dropless::ReportOptions options;
   bool json = false, csv = false;
 };
@@ -35,6 +35,13 @@ void write_batches(const std::string& path, dropless::Trace& trace, const drople
   dropless::write_batch_csv(
       trace, report, [&file](std::string_view text) { file.write(text); }, ProgressLine::update, &progress);
   file.finish();
+}
+
+void write_placement(const std::string& path, const dropless::Report& report) {
+  std::vector<std::vector<std::int64_t>> rows_per_expert;
+  for (const dropless::LayerFigures& layer : report.layers)
+    rows_per_expert.push_back(layer.figures.rows_per_expert);
+  write_output_file(path, dropless::placement_json(*report.placement, rows_per_expert));
 }
 
 void run_report(const ReportArguments& arguments) {
@@ -64,6 +71,7 @@ void run_report(const ReportArguments& arguments) {
   if (!arguments.html.empty())
     write_output_file(arguments.html, dropless::html_page(dropless::report_document(report)));
   if (!arguments.per_batch.empty()) write_batches(arguments.per_batch, *trace, report);
+  if (!arguments.placement_output.empty()) write_placement(arguments.placement_output, report);
   if (arguments.output.empty())
     fmt::print("{}", text);
   else
@@ -84,8 +92,20 @@ void add_report_command(CLI::App& program) {
   command->add_option(
       "--explain", arguments->explain,
       "Print what a policy or a figure counts and where it is from; or policies, metrics, metadata");
-  command->add_option("--ranks", arguments->options.ranks, "Expert-parallel ranks, contiguous experts")
-      ->check(CLI::PositiveNumber);
+  CLI::Option* ranks = command->add_option("--ranks", arguments->options.ranks, "Expert-parallel ranks")
+                           ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--placement", arguments->options.placement,
+                   "Experts on ranks: contiguous, strided, balanced (by the first half of the batches) or a "
+                   "JSON file with physical_to_logical_map")
+      ->needs(ranks);
+  command
+      ->add_option("--replicas", arguments->options.replicas,
+                   "With balanced: extra expert slots a layer, for the heaviest experts")
+      ->check(CLI::NonNegativeNumber)
+      ->needs(ranks);
+  command->add_option("--write-placement", arguments->placement_output, "Write the placement to this file")
+      ->needs(ranks);
   command->add_option("--sms", arguments->options.sms, "Multiprocessors, to count tiles and waves")
       ->check(CLI::PositiveNumber);
   command->add_option("--threads", arguments->options.workers, "Threads (default: one a core)")

@@ -1,0 +1,141 @@
+// The sinks of the ranks.
+#include "report/rank_sums.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace dropless {
+
+BatchSpans::BatchSpans(BatchSink& next, const LayerIndex& layers, int workers)
+    : next_(next),
+      layers_(layers),
+      workers_(static_cast<std::size_t>(workers), std::vector<Span>(layers.size())) {}
+
+void BatchSpans::batch(int worker, const Batch& batch) {
+  Span& span = workers_[static_cast<std::size_t>(worker)][layers_.at(batch.layer)];
+  span.first = std::min(span.first, batch.index);
+  span.last = std::max(span.last, batch.index);
+  next_.batch(worker, batch);
+}
+
+std::vector<BatchSpans::Span> BatchSpans::joined() const {
+  std::vector<Span> spans(layers_.size());
+  for (const std::vector<Span>& worker : workers_)
+    for (std::size_t i = 0; i < spans.size(); ++i) {
+      spans[i].first = std::min(spans[i].first, worker[i].first);
+      spans[i].last = std::max(spans[i].last, worker[i].last);
+    }
+  return spans;
+}
+
+std::vector<std::int64_t> BatchSpans::second_halves() const {
+  std::vector<std::int64_t> starts;
+  for (const Span& span : joined())
+    starts.push_back(
+        span.last < 0 ? 0 : span.first + std::max<std::int64_t>(1, (span.last - span.first + 1) / 2));
+  return starts;
+}
+
+std::int64_t BatchSpans::layers_without_second_half() const {
+  const std::vector<Span> spans = joined();
+  return std::count_if(spans.begin(), spans.end(), [](const Span& span) { return span.last <= span.first; });
+}
+
+FirstHalfRows::FirstHalfRows(const LayerIndex& layers, const std::vector<std::int64_t>& ends,
+                             std::int64_t experts, int workers)
+    : layers_(layers), ends_(ends), experts_(experts), workers_(static_cast<std::size_t>(workers)) {
+  for (auto& worker : workers_) worker.resize(layers.size());
+}
+
+void FirstHalfRows::batch(int worker, const Batch& batch) {
+  const std::size_t layer = layers_.at(batch.layer);
+  if (batch.index >= ends_[layer]) return;
+  std::vector<std::int64_t>& sums = workers_[static_cast<std::size_t>(worker)][layer];
+  sums.resize(static_cast<std::size_t>(experts_));
+  for (std::size_t e = 0; e < sums.size(); ++e) sums[e] += batch.rows_per_expert[e];
+}
+
+std::vector<std::int64_t> FirstHalfRows::layer(std::size_t index) const {
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(experts_));
+  for (const auto& worker : workers_)
+    for (std::size_t e = 0; e < worker[index].size(); ++e) rows[e] += worker[index][e];
+  return rows;
+}
+
+RankBalanceSums::RankBalanceSums(std::size_t placements, bool exact)
+    : fullest_(placements), max_over_mean_(placements), shares_(placements), scratch_(placements) {
+  if (!exact) shares_.use_bins();
+}
+
+void RankBalanceSums::add(std::int64_t rows, const std::vector<std::int64_t>& fullest, std::int64_t ranks) {
+  ++batches_;
+  for (std::size_t i = 0; i < fullest.size(); ++i) {
+    fullest_[i] += fullest[i];
+    scratch_[i] = static_cast<double>(fullest[i]) / static_cast<double>(rows);
+    max_over_mean_[i].add(static_cast<double>(fullest[i]) * static_cast<double>(ranks) /
+                          static_cast<double>(rows));
+  }
+  shares_.add(scratch_.data());
+}
+
+void RankBalanceSums::add(const RankBalanceSums& other) {
+  batches_ += other.batches_;
+  for (std::size_t i = 0; i < fullest_.size(); ++i) {
+    fullest_[i] += other.fullest_[i];
+    max_over_mean_[i].add(other.max_over_mean_[i]);
+  }
+  shares_.add(other.shares_);
+}
+
+RankBalance RankBalanceSums::figures(std::size_t placement, std::int64_t ranks) const {
+  RankBalance out;
+  out.batches = batches_;
+  if (batches_ == 0) return out;
+  // The mean rows of a rank are 1 / ranks of a batch's.
+  const auto scale = static_cast<double>(ranks);
+  out.fullest_rank_rows = fullest_[placement];
+  out.max_over_mean = max_over_mean_[placement].value() / static_cast<double>(batches_);
+  out.p50 = shares_.percentile(placement, 0.50) * scale;
+  out.p95 = shares_.percentile(placement, 0.95) * scale;
+  out.p99 = shares_.percentile(placement, 0.99) * scale;
+  out.max = shares_.largest(placement) * scale;
+  return out;
+}
+
+RankScores::RankScores(const LayerIndex& layers, const std::vector<std::int64_t>& ends,
+                       const std::vector<std::vector<RankRows>>& placements, std::int64_t ranks, bool exact,
+                       int workers)
+    : layers_(layers),
+      ends_(ends),
+      placements_(placements),
+      ranks_(ranks),
+      exact_(exact),
+      workers_(static_cast<std::size_t>(workers)) {
+  for (Worker& worker : workers_) {
+    worker.layers.resize(layers.size());
+    worker.fullest.resize(placements.size());
+  }
+}
+
+void RankScores::batch(int worker_number, const Batch& batch) {
+  const std::int64_t rows =
+      std::accumulate(batch.rows_per_expert.begin(), batch.rows_per_expert.end(), std::int64_t{0});
+  if (rows == 0) return;
+  Worker& worker = workers_[static_cast<std::size_t>(worker_number)];
+  const std::size_t layer = layers_.at(batch.layer);
+  const bool second = !ends_.empty() && batch.index >= ends_[layer];
+  std::unique_ptr<RankBalanceSums>& sums = worker.layers[layer][second ? 1 : 0];
+  if (!sums) sums = std::make_unique<RankBalanceSums>(placements_.size(), exact_);
+  for (std::size_t i = 0; i < placements_.size(); ++i)
+    worker.fullest[i] = placements_[i][layer].most(batch.rows_per_expert);
+  sums->add(rows, worker.fullest, ranks_);
+}
+
+RankBalanceSums RankScores::layer(std::size_t index, std::size_t half) const {
+  RankBalanceSums sums(placements_.size(), exact_);
+  for (const Worker& worker : workers_)
+    if (const auto& part = worker.layers[index][half]) sums.add(*part);
+  return sums;
+}
+
+}  // namespace dropless
