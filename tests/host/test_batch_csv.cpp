@@ -35,9 +35,9 @@ TEST_CASE("batch CSV: the lines of a small trace") {
         "0,0,261,261,3,block:128,512,512,261,0,0,0.490234375\n"
         "0,0,261,261,3,vllm:64,384,576,261,0,0,0.3203125\n"
         "0,0,261,261,3,capacity:1:megatron,135,135,135,126,0,0\n"
-        "2,0,16,16,2,block:128,256,256,16,0,0,0.9375\n"
-        "2,0,16,16,2,vllm:64,128,320,16,0,0,0.875\n"
-        "2,0,16,16,2,capacity:1:megatron,5,5,5,11,0,0\n");
+        "2,1,16,16,2,block:128,256,256,16,0,0,0.9375\n"
+        "2,1,16,16,2,vllm:64,128,320,16,0,0,0.875\n"
+        "2,1,16,16,2,capacity:1:megatron,5,5,5,11,0,0\n");
 }
 
 TEST_CASE("batch CSV: a real trace's lines sum to its report, in one order for any number of workers") {
