@@ -58,7 +58,7 @@ struct BatchWork {
 struct ModelledTime {
   double memory_us = 0, compute_us = 0, us = 0;
 
-  bool bound_by_memory() const { return memory_us >= compute_us; }
+  bool bound_by_memory() const { return memory_us > compute_us; }
 };
 
 /// One product of a batch; k, n >= 1. No time where nothing is scheduled.

@@ -20,13 +20,18 @@ bool is_exact(const PolicyFigures& policy) { return policy.dropped_rows == 0 && 
 
 bool same_time(double us, double reference) { return std::abs(us - reference) < 0.0005 * reference; }
 
-/// The policy of least time among those that drop rows, or among those that compute exactly the router's
-/// choice; empty where there is none.
-std::optional<std::size_t> fastest(const RoutingFigures& figures, bool dropping) {
+/// A policy that drops most rows saves time by not answering.
+bool drops_some(const PolicyFigures& policy) {
+  return policy.dropped_rows > 0 && policy.dropped_rows <= policy.kept_rows;
+}
+
+/// The policy of least time among those that `is_candidate` accepts; empty where there is none.
+std::optional<std::size_t> fastest(const RoutingFigures& figures,
+                                   bool (*is_candidate)(const PolicyFigures&)) {
   std::optional<std::size_t> best;
   for (std::size_t i = 0; i < figures.policies.size(); ++i) {
     const PolicyFigures& policy = figures.policies[i];
-    if (dropping ? policy.dropped_rows == 0 : !is_exact(policy)) continue;
+    if (!is_candidate(policy)) continue;
     if (!best || time_of(policy) < time_of(figures.policies[*best])) best = i;
   }
   return best;
@@ -94,7 +99,7 @@ std::vector<std::string> what_to_do(const Report& report) {
         fmt::format("An active expert has {:.1f} rows in a batch on average (useful_rows / "
                     "active_experts).",
                     static_cast<double>(figures.useful_rows) / static_cast<double>(figures.active_experts))};
-  const std::optional<std::size_t> best = fastest(figures, false), dropping = fastest(figures, true);
+  const std::optional<std::size_t> best = fastest(figures, is_exact), dropping = fastest(figures, drops_some);
   std::vector<std::string> lines;
   if (best) {
     lines.push_back(fastest_line(report, figures, *best));

@@ -102,7 +102,7 @@ const std::vector<MetricDefinition>& metric_definitions() {
       {"time_p95_us", "95th percentile over batches with rows of a batch's time_us"},
       {"time_p99_us", "99th percentile over batches with rows of a batch's time_us"},
       {"memory_bound_share",
-       "share of the batches with rows whose bytes take at least as long as their scheduled FLOPs"},
+       "share of the batches with rows whose bytes take longer than their scheduled FLOPs"},
       {"bound", "memory where memory_bound_share is at least a half, else compute"},
       {"unrouted", "ids below zero: nothing chosen, or a graph's padding token; no row is counted for them"},
       {"duplicate_rows", "tokens that name an expert more than once"},

@@ -94,6 +94,17 @@ std::string html_page(const json& report) {
                   policy_table(member(totals, "policies"), !cumulative));
   page += section("Layout policies without the warm-up", "The same with the identical first rows left out.",
                   policy_table(member(member(totals, "without_warmup"), "policies"), !cumulative));
+  const json& timed =
+      member(totals, "without_warmup").is_object() ? member(totals, "without_warmup") : totals;
+  if (!cumulative)
+    page +=
+        section("Time of both forward products",
+                "A model, not a measurement, warm-up left out: bytes over bandwidth or scheduled arithmetic "
+                "over peak, whichever takes longer, batch by batch.",
+                time_table(member(timed, "policies")));
+  const json& advice = member(report, "what_to_do");
+  page += section("What to do", "Each statement names the figures that it rests on.",
+                  advice.is_array() ? record_list(advice) : "");
   page += section(
       "Rows per expert",
       "Each expert's rows over the whole trace as a multiple of the mean of its layer: 1 is balanced.",

@@ -35,6 +35,11 @@ std::string percent_and_meter(const json& fraction) {
                      100 * fraction.get<double>(), html_percent(fraction));
 }
 
+std::string policy_heading(const json& policy) {
+  return "<code>" + html_words(policy, "policy") + "</code><small>" + html_words(policy, "source") +
+         "</small>";
+}
+
 std::string not_meaningful(const json&) { return "not meaningful"; }
 
 /// `row_heading` writes the first cell of a row.
@@ -60,13 +65,9 @@ std::string table(const json& rows, const char* first_heading, std::string (*row
 }  // namespace
 
 std::string policy_table(const json& policies, bool padding_is_meaningful) {
-  const auto heading = [](const json& policy) {
-    return "<code>" + html_words(policy, "policy") + "</code><small>" + html_words(policy, "source") +
-           "</small>";
-  };
   const auto padding = padding_is_meaningful ? percent_and_meter : not_meaningful;
   const auto percentile = padding_is_meaningful ? is_known : never;
-  return table(policies, "policy", heading,
+  return table(policies, "policy", policy_heading,
                {{"scheduled_rows", "scheduled<br>rows", html_count},
                 {"launched_rows", "launched<br>rows", html_count, differs_from_scheduled},
                 {"padding_fraction", "padding", padding},
@@ -80,6 +81,15 @@ std::string policy_table(const json& policies, bool padding_is_meaningful) {
                 {"padding_activation_bytes", "padding<br>in memory", html_bytes},
                 {"useful_flops", "useful<br>FLOPs", html_flops},
                 {"scheduled_flops", "scheduled<br>FLOPs", html_flops}});
+}
+
+std::string time_table(const json& policies) {
+  return table(policies, "policy", policy_heading,
+               {{"time_us", "sum,<br>us", html_decimal},
+                {"time_p50_us", "p50 of batches,<br>us", html_decimal},
+                {"time_p95_us", "p95,<br>us", html_decimal},
+                {"time_p99_us", "p99,<br>us", html_decimal},
+                {"memory_bound_share", "batches bound<br>by memory", percent_and_meter}});
 }
 
 std::string layer_table(const json& layers) {

@@ -10,6 +10,9 @@ namespace dropless {
 /// nothing (counts gathered over a whole run) is said to, instead of its number.
 std::string policy_table(const nlohmann::ordered_json& policies, bool padding_is_meaningful);
 
+/// A line a policy: its modelled time and what bounds it; empty where no policy has a time.
+std::string time_table(const nlohmann::ordered_json& policies);
+
 /// A line a layer: its imbalance.
 std::string layer_table(const nlohmann::ordered_json& layers);
 

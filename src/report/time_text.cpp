@@ -31,12 +31,12 @@ std::string model_line(const Report& report) {
 std::string time_table(const Report& report, const RoutingFigures& figures) {
   std::size_t name_width = 12;
   for (const Policy& policy : report.policies) name_width = std::max(name_width, policy.name.size());
-  std::string out = fmt::format("{:<{}}{:>14}{:>10}{:>10}{:>10}{:>10}{:>12}\n", "policy", name_width,
-                                "sum, us", "vs first", "p50, us", "p95, us", "p99, us", "% memory-b.");
+  std::string out = fmt::format("{:<{}}{:>14}{:>10}{:>10}{:>10}{:>10}{:>15}\n", "policy", name_width,
+                                "sum, us", "vs first", "p50, us", "p95, us", "p99, us", "memory-bound %");
   for (std::size_t i = 0; i < figures.policies.size(); ++i) {
     const TimeFigures& time = *figures.policies[i].time;
     const double first = figures.policies[0].time->us;
-    fmt::format_to(std::back_inserter(out), "{:<{}}{:>14.1f}{:>10.3f}{:>10.1f}{:>10.1f}{:>10.1f}{:>12}\n",
+    fmt::format_to(std::back_inserter(out), "{:<{}}{:>14.1f}{:>10.3f}{:>10.1f}{:>10.1f}{:>10.1f}{:>15}\n",
                    report.policies[i].name, name_width, time.us, first > 0 ? time.us / first : 0.0, time.p50,
                    time.p95, time.p99, percent(time.memory_bound_share));
   }

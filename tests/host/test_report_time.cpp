@@ -99,9 +99,13 @@ TEST_CASE("report time: the advice ranks by time, and names no policy without wi
         "block:128 33.2 % more (time_us).");
   CHECK_THAT(lines[1], Catch::StartsWith("50.0 % of dropless's batches are bound by memory"));
   CHECK_THAT(lines[2], Catch::StartsWith("capacity:1:megatron drops 49.8 % of the rows (dropped_rows) and "));
+  options.policies = {"dropless", "sonic:nr"};
+  MemoryTrace decode(2, 1, {{0, {1, 60}}});
+  CHECK(what_to_do(make_report(decode, options)).size() == 2);  // sonic:nr drops every row
   options.model.reset();
   for (const std::string& line : what_to_do(make_report(trace, options)))
-    for (const std::string& policy : options.policies) CHECK_THAT(line, !Catch::Contains(policy));
+    for (const Policy& policy : make_report(trace, options).policies)
+      CHECK_THAT(line, !Catch::Contains(policy.name));
   trace.info().cumulative = true;
   CHECK(what_to_do(make_report(trace, timed(32, {"dropless"}))).size() == 1);
 }
