@@ -65,7 +65,7 @@ struct RankBalance {
   double max_over_mean = 0, p50 = 0, p95 = 0, p99 = 0, max = 0;
 };
 
-/// The ranks of every batch under one placement.
+/// The ranks of every batch under one placement, warm-up rows left out.
 struct PlacementFigures {
   std::string placement;                     ///< contiguous, strided, balanced or file
   std::int64_t replicas = 0;                 ///< slots a layer has beyond one for each expert

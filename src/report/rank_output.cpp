@@ -31,7 +31,8 @@ std::string placements_text(const Report& report) {
   if (placements.empty()) return "";
   const bool halves = placements.front().first_half.has_value();
   const std::string columns = fmt::format("{:>10}{:>8}{:>8}{:>8}{:>8}", "mean", "p50", "p95", "p99", "max");
-  std::string out = "\nRows of a batch's fullest rank / mean rows of a rank\n";
+  std::string out = "\nRows of a batch's fullest rank / mean rows of a rank";
+  out += report.totals_without_warmup ? ", warm-up left out\n" : "\n";
   if (halves)
     out += fmt::format("{:<12}{:>42}{:>42}\n", "", "first half of the batches (fitted)",
                        "second half (not seen)");

@@ -6,16 +6,25 @@
 
 namespace dropless {
 
+ArrayView<const std::int64_t> WithoutWarmup::rows(int worker, const Batch& batch) {
+  if (batch.warmup_rows == 0) return batch.rows_per_expert;
+  std::vector<std::int64_t>& rows = workers_[static_cast<std::size_t>(worker)];
+  rows.assign(batch.rows_per_expert.begin(), batch.rows_per_expert.end());
+  for (std::size_t e = 0; e < rows.size(); ++e) rows[e] -= batch.warmup_rows_per_expert[e];
+  return rows;
+}
+
 BatchSpans::BatchSpans(BatchSink& next, const LayerIndex& layers, int workers)
     : next_(next),
       layers_(layers),
       workers_(static_cast<std::size_t>(workers), std::vector<Span>(layers.size())) {}
 
 void BatchSpans::batch(int worker, const Batch& batch) {
+  next_.batch(worker, batch);
+  if (batch.warmup_rows > 0 && batch.tokens == batch.warmup_rows) return;
   Span& span = workers_[static_cast<std::size_t>(worker)][layers_.at(batch.layer)];
   span.first = std::min(span.first, batch.index);
   span.last = std::max(span.last, batch.index);
-  next_.batch(worker, batch);
 }
 
 std::vector<BatchSpans::Span> BatchSpans::joined() const {
@@ -43,7 +52,11 @@ std::int64_t BatchSpans::layers_without_second_half() const {
 
 FirstHalfRows::FirstHalfRows(const LayerIndex& layers, const std::vector<std::int64_t>& ends,
                              std::int64_t experts, int workers)
-    : layers_(layers), ends_(ends), experts_(experts), workers_(static_cast<std::size_t>(workers)) {
+    : layers_(layers),
+      ends_(ends),
+      experts_(experts),
+      workers_(static_cast<std::size_t>(workers)),
+      warmup_(workers) {
   for (auto& worker : workers_) worker.resize(layers.size());
 }
 
@@ -52,7 +65,8 @@ void FirstHalfRows::batch(int worker, const Batch& batch) {
   if (batch.index >= ends_[layer]) return;
   std::vector<std::int64_t>& sums = workers_[static_cast<std::size_t>(worker)][layer];
   sums.resize(static_cast<std::size_t>(experts_));
-  for (std::size_t e = 0; e < sums.size(); ++e) sums[e] += batch.rows_per_expert[e];
+  const ArrayView<const std::int64_t> rows = warmup_.rows(worker, batch);
+  for (std::size_t e = 0; e < sums.size(); ++e) sums[e] += rows[e];
 }
 
 std::vector<std::int64_t> FirstHalfRows::layer(std::size_t index) const {
@@ -110,7 +124,8 @@ RankScores::RankScores(const LayerIndex& layers, const std::vector<std::int64_t>
       placements_(placements),
       ranks_(ranks),
       exact_(exact),
-      workers_(static_cast<std::size_t>(workers)) {
+      workers_(static_cast<std::size_t>(workers)),
+      warmup_(workers) {
   for (Worker& worker : workers_) {
     worker.layers.resize(layers.size());
     worker.fullest.resize(placements.size());
@@ -118,8 +133,8 @@ RankScores::RankScores(const LayerIndex& layers, const std::vector<std::int64_t>
 }
 
 void RankScores::batch(int worker_number, const Batch& batch) {
-  const std::int64_t rows =
-      std::accumulate(batch.rows_per_expert.begin(), batch.rows_per_expert.end(), std::int64_t{0});
+  const ArrayView<const std::int64_t> rows_per_expert = warmup_.rows(worker_number, batch);
+  const std::int64_t rows = std::accumulate(rows_per_expert.begin(), rows_per_expert.end(), std::int64_t{0});
   if (rows == 0) return;
   Worker& worker = workers_[static_cast<std::size_t>(worker_number)];
   const std::size_t layer = layers_.at(batch.layer);
@@ -127,7 +142,7 @@ void RankScores::batch(int worker_number, const Batch& batch) {
   std::unique_ptr<RankBalanceSums>& sums = worker.layers[layer][second ? 1 : 0];
   if (!sums) sums = std::make_unique<RankBalanceSums>(placements_.size(), exact_);
   for (std::size_t i = 0; i < placements_.size(); ++i)
-    worker.fullest[i] = placements_[i][layer].most(batch.rows_per_expert);
+    worker.fullest[i] = placements_[i][layer].most(rows_per_expert);
   sums->add(rows, worker.fullest, ranks_);
 }
 

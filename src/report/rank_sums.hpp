@@ -19,7 +19,18 @@ namespace dropless {
 /// From a layer's number to its place in TraceInfo::layers.
 using LayerIndex = std::unordered_map<std::int64_t, std::size_t>;
 
-/// Passes batches on and remembers the numbers of a layer's first and last.
+/// A batch's rows less those of the warm-up, which is no routing to fit a placement to.
+class WithoutWarmup {
+ public:
+  explicit WithoutWarmup(int workers) : workers_(static_cast<std::size_t>(workers)) {}
+  /// [experts], valid until the worker's next call and while the batch is.
+  ArrayView<const std::int64_t> rows(int worker, const Batch& batch);
+
+ private:
+  std::vector<std::vector<std::int64_t>> workers_;
+};
+
+/// Passes batches on and remembers the numbers of a layer's first and last that are not all warm-up.
 class BatchSpans : public BatchSink {
  public:
   BatchSpans(BatchSink& next, const LayerIndex& layers, int workers);
@@ -41,7 +52,7 @@ class BatchSpans : public BatchSink {
   std::vector<std::vector<Span>> workers_;  // [workers][layers]
 };
 
-/// Rows per expert of each layer, summed over the batches before `ends`.
+/// Rows per expert of each layer without its warm-up, summed over the batches before `ends`.
 class FirstHalfRows : public BatchSink {
  public:
   FirstHalfRows(const LayerIndex& layers, const std::vector<std::int64_t>& ends, std::int64_t experts,
@@ -54,6 +65,7 @@ class FirstHalfRows : public BatchSink {
   const std::vector<std::int64_t>& ends_;
   std::int64_t experts_;
   std::vector<std::vector<std::vector<std::int64_t>>> workers_;  // [workers][layers][experts], or empty
+  WithoutWarmup warmup_;
 };
 
 /// How even the ranks of some batches are under each of several placements.
@@ -73,7 +85,7 @@ class RankBalanceSums {
   std::vector<double> scratch_;
 };
 
-/// Scores placements batch by batch.
+/// Scores placements batch by batch, warm-up rows left out.
 class RankScores : public BatchSink {
  public:
   /// placements[i][layer] counts the rows of that layer's ranks. `ends` as in FirstHalfRows; empty: all
@@ -98,6 +110,7 @@ class RankScores : public BatchSink {
   std::int64_t ranks_;
   bool exact_;
   std::vector<Worker> workers_;
+  WithoutWarmup warmup_;
 };
 
 }  // namespace dropless

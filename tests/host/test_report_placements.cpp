@@ -89,6 +89,30 @@ TEST_CASE("report placements: balanced is fitted on the first half and scored on
   CHECK(balanced.all.fullest_rank_rows == 22);
 }
 
+TEST_CASE("report placements: the warm-up counts for nothing") {
+  MemoryTrace plain = halves();
+  MemoryTrace warm(4, 1,
+                   {{0, {0, 0, 256, 0}, 0, 0, 256, {0, 0, 256, 0}},
+                    {0, {4, 4, 9, 0}, 0, 0, 9, {0, 0, 9, 0}},
+                    {0, {4, 4, 0, 0}},
+                    {0, {6, 2, 0, 0}},
+                    {0, {0, 0, 0, 0}},
+                    {0, {0, 0, 0, 8}}});
+  const Report expected = make_report(plain, ranks(2, "balanced")),
+               report = make_report(warm, ranks(2, "balanced"));
+  CHECK(report.placement->physical_to_logical == expected.placement->physical_to_logical);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const PlacementFigures& found = report.totals.ranks->placements[i];
+    CHECK(found.first_half->batches == 2);
+    CHECK(found.first_half->fullest_rank_rows ==
+          expected.totals.ranks->placements[i].first_half->fullest_rank_rows);
+    CHECK(found.second_half->max_over_mean ==
+          expected.totals.ranks->placements[i].second_half->max_over_mean);
+  }
+  CHECK(report.totals_without_warmup->ranks->max_over_mean ==
+        Approx(report.totals.ranks->placements[0].all.max_over_mean));
+}
+
 TEST_CASE("report placements: contiguous is what the ranks' own figures say") {
   MemoryTrace trace = random_trace(31, 6);
   for (const std::string placement : {"", "contiguous", "strided"}) {

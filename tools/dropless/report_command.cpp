@@ -40,7 +40,7 @@ void write_batches(const std::string& path, dropless::Trace& trace, const drople
 void write_placement(const std::string& path, const dropless::Report& report) {
   std::vector<std::vector<std::int64_t>> rows_per_expert;
   for (const dropless::LayerFigures& layer : report.layers)
-    rows_per_expert.push_back(layer.figures.rows_per_expert);
+    rows_per_expert.push_back(layer.without_warmup.value_or(layer.figures).rows_per_expert);
   write_output_file(path, dropless::placement_json(*report.placement, rows_per_expert));
 }
 
