@@ -17,7 +17,7 @@ class PlacementFile {
  public:
   explicit PlacementFile(const std::string& path) : path_(path) {
     std::ifstream file(path, std::ios::binary);
-    if (!file) refuse("", "cannot be opened");
+    if (!file) refuse("", "cannot be opened (placements by name are contiguous, strided, balanced)");
     try {
       document_ = json::parse(file);
     } catch (const json::parse_error& error) {

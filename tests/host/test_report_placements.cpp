@@ -188,7 +188,8 @@ TEST_CASE("report placements: refusals") {
   CHECK(refusal(ranks(0, "strided")) == "ranks is 0; expected 1 or more with a placement or replicas");
   CHECK(refusal(ranks(2, "strided", 1)) == "replicas is 1; expected 0 unless the placement is balanced");
   CHECK(refusal(ranks(2, "balanced", 5)) == "replicas is 5; expected 0 to a copy on every rank, 4");
-  CHECK(refusal(ranks(2, "balance")) == "balance: cannot be opened");
+  CHECK(refusal(ranks(2, "balance")) ==
+        "balance: cannot be opened (placements by name are contiguous, strided, balanced)");
   const TemporaryFolder folder;
   const std::string path =
       folder.write("placement.json", R"({"physical_to_logical_map": [[0, 1, 2, 3]], "ranks": 4})");
