@@ -45,6 +45,11 @@ struct Policy {
 /// not known) decide a few rules and metadata bytes.
 Policy make_policy(const std::string& name, const ModelShape& shape = {});
 
+/// The single policies that a name stands for: a sweep of capacity factors,
+/// "capacity:START:STOP:STEP:SYSTEM", is one policy for each factor up to STOP, at most 256; any other name
+/// is itself. Throws Error where the range is none.
+std::vector<std::string> expanded_policies(const std::string& name);
+
 /// A spelling that make_policy() understands, and what it stands for.
 struct PolicyForm {
   std::string spelling;

@@ -18,7 +18,7 @@
 namespace dropless {
 
 struct ReportOptions {
-  std::vector<std::string> policies;  ///< spellings of make_policy(); empty: default_policies()
+  std::vector<std::string> policies;  ///< as expanded_policies() takes them; empty: default_policies()
   std::optional<ModelShape> model;    ///< widths, expert MLP kind and element type
   std::int64_t ranks = 0;             ///< > 0: expert-parallel ranks
   /// With ranks: contiguous (also where empty), strided, balanced, or a file that read_placement() reads.

@@ -30,7 +30,7 @@ constexpr Family families[] = {
     {"sonic", "sonic[:nr]", "SonicMoE; nr rounds each expert's rows to its tile", make_sonic},
     {"max", "max", "every expert padded to the fullest one", make_max},
     {"capacity", "capacity:F:megablocks|megatron|megatron-pad|tutel",
-     "capacity factor F: rows beyond it are dropped", make_capacity},
+     "capacity factor F: rows beyond it are dropped; START:STOP:STEP as F is a sweep", make_capacity},
     {"align", "align:M", "each expert's rows aligned to M, as scaled formats ask", make_align},
 };
 

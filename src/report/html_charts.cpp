@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "report/html_text.hpp"
+#include "report/svg_plot.hpp"
 
 namespace dropless {
 namespace {
@@ -38,31 +39,6 @@ std::string heat_legend() {
   return legend + "</ul>";
 }
 
-std::string text(double x, double y, const char* anchor, const std::string& content) {
-  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>", x, y, anchor,
-                     html_escape(content));
-}
-
-/// A plot area of a 380 wide chart with a y axis of fractions or counts.
-struct Plot {
-  static constexpr int width = 380, height = 250;
-  static constexpr double left = 52, right = 372, top = 20, bottom = 200;
-
-  double x(double share) const { return left + share * (right - left); }
-  double y(double share) const { return bottom - share * (bottom - top); }
-
-  std::string gridline(double share, const std::string& label) const {
-    return fmt::format("<line class=\"rule\" x1=\"{}\" x2=\"{}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>", left, right,
-                       y(share), y(share)) +
-           text(left - 8, y(share) + 4, "end", label);
-  }
-};
-
-std::string open_svg(int width, int height, const std::string& label) {
-  return fmt::format("<svg{} viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">",
-                     width > Plot::width ? " class=\"wide\"" : "", width, height, html_escape(label));
-}
-
 struct Bar {
   std::string label, description;
   double batches;
@@ -86,9 +62,9 @@ std::string bar_chart(const std::vector<Bar>& bars, const std::string& x_label, 
         "height=\"{:.2f}\"><title>{}</title></rect>",
         x + 0.75, plot.y(share), plot.x(bar_width) - Plot::left - 1.5, plot.y(0) - plot.y(share),
         html_escape(bars[i].description));
-    if (i % every == 0) svg += text(plot.x(begin + step / 2), Plot::bottom + 16, "middle", bars[i].label);
+    if (i % every == 0) svg += svg_text(plot.x(begin + step / 2), Plot::bottom + 16, "middle", bars[i].label);
   }
-  return svg + text((Plot::left + Plot::right) / 2, Plot::height - 8, "middle", x_label) + "</svg>";
+  return svg + svg_text((Plot::left + Plot::right) / 2, Plot::height - 8, "middle", x_label) + "</svg>";
 }
 
 /// One heat map line: the cells of a layer, neighbouring experts together where there are more than fit.
@@ -137,16 +113,16 @@ std::string heat_map_chart(const json& layers) {
   for (std::size_t line = 0; line < drawn.size(); ++line) {
     const double y = 8 + cell_height * static_cast<double>(line);
     if (cell_height >= 16 || line % 5 == 0)
-      svg += text(52, y + cell_height / 2 + 4, "end", html_count(member(*drawn[line], "layer")));
+      svg += svg_text(52, y + cell_height / 2 + 4, "end", html_count(member(*drawn[line], "layer")));
     svg += heat_line(*drawn[line], experts_per_cell, y, cell_width, cell_height);
   }
   const std::size_t step = std::max<std::size_t>(1, experts / 16);
   for (std::size_t expert = 0; expert < experts; expert += step) {
     const std::size_t cell = expert / experts_per_cell;
-    svg += text(60 + (static_cast<double>(cell) + 0.5) * cell_width, bottom + 16, "middle",
-                std::to_string(expert));
+    svg += svg_text(60 + (static_cast<double>(cell) + 0.5) * cell_width, bottom + 16, "middle",
+                    std::to_string(expert));
   }
-  svg += text(528, bottom + 36, "middle", "expert (each line is a layer)") + "</svg>";
+  svg += svg_text(528, bottom + 36, "middle", "expert (each line is a layer)") + "</svg>";
   if (experts_per_cell > 1)
     svg += fmt::format(
         "<p class=\"note\">Each cell stands for {} neighbouring experts and shows the largest of "
@@ -177,15 +153,15 @@ std::string padding_chart(const json& padding_by_block, const json& layers) {
   std::string marks;
   for (std::size_t i = 0; i < padding_by_block.size(); ++i) {
     const std::string block = html_count(member(padding_by_block[i], "block"));
-    svg += text(x_of(i), Plot::bottom + 16, "middle", block);
+    svg += svg_text(x_of(i), Plot::bottom + 16, "middle", block);
     const json& padding = member(padding_by_block[i], "padding_fraction");
     if (!padding.is_number()) continue;
     const double y = plot.y(padding);
     marks += fmt::format("<circle class=\"total\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\"/>", x_of(i), y);
-    marks += text(x_of(i), y - 10, "middle", html_percent(padding));
+    marks += svg_text(x_of(i), y - 10, "middle", html_percent(padding));
   }
   svg += fmt::format("<polyline class=\"total\" points=\"{}\"/>{}", points_of(padding_by_block), marks);
-  return svg + text((Plot::left + Plot::right) / 2, Plot::height - 8, "middle", "block size in rows") +
+  return svg + svg_text((Plot::left + Plot::right) / 2, Plot::height - 8, "middle", "block size in rows") +
          "</svg><ul class=\"legend\"><li><i class=\"swatch line\"></i>all layers</li>"
          "<li><i class=\"swatch line thin\"></i>single layers</li></ul>";
 }

@@ -6,6 +6,7 @@
 #include <initializer_list>
 
 #include "report/html_charts.hpp"
+#include "report/html_curves.hpp"
 #include "report/html_style.hpp"
 #include "report/html_tables.hpp"
 #include "report/html_text.hpp"
@@ -61,6 +62,25 @@ std::string warnings(const json& trace) {
   return "<section class=\"warnings\"><h2>Read this first</h2><ul>" + list + "</ul></section>\n";
 }
 
+/// The curves of a sweep; the page's other figures are those of one of its sizes.
+std::string sweeps(const json& sweep) {
+  const json& sizes = member(sweep, "batch_tokens");
+  std::string pictures;
+  if (!sizes.empty())
+    pictures += section(
+        "Padding by batch size",
+        fmt::format(
+            "The trace cut into batches of each size. Every other figure of this page is of batches of {} "
+            "tokens.",
+            html_count(member(sizes.back(), "batch_tokens"))),
+        batch_sweep_chart(sizes));
+  for (const json& curve : member(sweep, "capacity"))
+    pictures +=
+        section("Capacity factor: " + html_words(curve, "system"),
+                "What a larger factor pads and a smaller one drops, over all layers.", capacity_chart(curve));
+  return side_by_side({pictures});
+}
+
 std::string record(const char* heading, const json& value) {
   if (!value.is_object() || value.empty()) return "";
   return fmt::format("<section><h2>{}</h2>{}</section>\n", heading, record_list(value));
@@ -105,6 +125,7 @@ std::string html_page(const json& report) {
   const json& advice = member(report, "what_to_do");
   page += section("What to do", "Each statement names the figures that it rests on.",
                   advice.is_array() ? record_list(advice) : "");
+  page += sweeps(member(report, "sweep"));
   page += section(
       "Rows per expert",
       "Each expert's rows over the whole trace as a multiple of the mean of its layer: 1 is balanced.",

@@ -60,6 +60,9 @@ svg polyline { fill: none; stroke-linejoin: round; }
 svg polyline.layer { stroke: var(--muted); stroke-width: 1; opacity: 0.45; }
 svg polyline.total { stroke: var(--accent); stroke-width: 2.5; }
 svg circle.total { fill: var(--accent); }
+svg .curve { fill: none; stroke-width: 2; }
+svg polyline.dashed { stroke-dasharray: 5 4; }
+svg.key { display: inline-block; width: 24px; height: 8px; margin-right: 6px; vertical-align: 2px; }
 .h0 { fill: var(--h0); background: var(--h0); stroke: var(--line); }
 .h1 { fill: var(--h1); background: var(--h1); } .h2 { fill: var(--h2); background: var(--h2); }
 .h3 { fill: var(--h3); background: var(--h3); } .h4 { fill: var(--h4); background: var(--h4); }

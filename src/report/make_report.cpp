@@ -36,7 +36,8 @@ ReportPlan make_plan(const TraceInfo& trace, const ReportOptions& options) {
   }
   const bool tokens_known = !trace.counts_only || trace.top_k > 0;
   for (const std::string& name : options.policies.empty() ? default_policies(tokens_known) : options.policies)
-    plan.policies.push_back(make_policy(name, shape));
+    for (const std::string& single : expanded_policies(name))
+      plan.policies.push_back(make_policy(single, shape));
   return plan;
 }
 

@@ -3,6 +3,7 @@
 
 #include "report/rank_output.hpp"
 #include "report/record.hpp"
+#include "report/sweep.hpp"
 #include "report/time_json.hpp"
 
 namespace dropless {
@@ -174,6 +175,18 @@ ordered_json record_json(const Report& report) {
   return out;
 }
 
+ordered_json capacity_json(const Report& report) {
+  ordered_json list = ordered_json::array();
+  for (const CapacityCurve& curve : capacity_curves(report)) {
+    list.push_back({{"system", curve.system}, {"points", ordered_json::array()}});
+    for (const CapacityPoint& point : curve.points)
+      list.back()["points"].push_back({{"factor", point.factor},
+                                       {"padding_fraction", point.padding_fraction},
+                                       {"dropped_fraction", point.dropped_fraction}});
+  }
+  return list;
+}
+
 }  // namespace
 
 ordered_json report_document(const Report& report) {
@@ -189,15 +202,17 @@ ordered_json report_document(const Report& report) {
   for (const LayerFigures& layer : report.layers) document["layers"].push_back(layer_json(report, layer));
   document["batches"] = {{"rows_histogram", histogram_json<std::int64_t>(report.batches_by_rows, "rows")},
                          {"padding_histogram", histogram_json<double>(report.batches_by_padding, "padding")}};
+  document["sweep"] = {{"batch_tokens", nullptr}, {"capacity", capacity_json(report)}};
   for (const MetricDefinition& metric : metric_definitions())
     document["definitions"][metric.name] = metric.definition;
   document["record"] = record_json(report);
   return document;
 }
 
-std::string report_json(const Report& report) {
-  // Paths may hold any bytes; JSON holds UTF-8.
-  return report_document(report).dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+std::string json_text(const ordered_json& document) {
+  return document.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
+
+std::string report_json(const Report& report) { return json_text(report_document(report)); }
 
 }  // namespace dropless

@@ -7,6 +7,7 @@
 #include "dropless/report.hpp"
 #include "report/rank_output.hpp"
 #include "report/record.hpp"
+#include "report/sweep.hpp"
 #include "report/text_format.hpp"
 #include "report/time_text.hpp"
 
@@ -27,6 +28,7 @@ class TextReport {
                  report_.totals);
     if (report_.totals_without_warmup)
       policy_table("All layers without warm-up", *report_.totals_without_warmup);
+    print("{}", capacity_text(report_));
     if (report_.options.time) out_.append(time_text(report_));
     layer_table();
     distribution();

@@ -57,9 +57,8 @@ Document document_of(const CompareArguments& arguments, const std::string& path)
 void run_compare(const CompareArguments& arguments) {
   const Document comparison =
       dropless::compare_reports(document_of(arguments, arguments.a), document_of(arguments, arguments.b));
-  const std::string text = arguments.json
-                               ? comparison.dump(1, ' ', false, Document::error_handler_t::replace) + "\n"
-                               : dropless::comparison_text(comparison);
+  const std::string text =
+      arguments.json ? dropless::json_text(comparison) : dropless::comparison_text(comparison);
   if (arguments.output.empty())
     fmt::print("{}", text);
   else

@@ -13,6 +13,7 @@
 #include "report/batch_csv.hpp"
 #include "report/html_page.hpp"
 #include "report/report_json.hpp"
+#include "report/sweep.hpp"
 #include "shape_options.hpp"
 #include "trace_arguments.hpp"
 
@@ -44,6 +45,33 @@ void write_placement(const std::string& path, const dropless::Report& report) {
   write_output_file(path, dropless::placement_json(*report.placement, rows_per_expert));
 }
 
+dropless::Report report_with_progress(dropless::Trace& trace, const dropless::ReportOptions& options) {
+  ProgressLine progress;
+  return dropless::make_report(trace, options, ProgressLine::update, &progress);
+}
+
+void print_or_write(const ReportArguments& arguments, const std::string& text) {
+  if (arguments.output.empty())
+    fmt::print("{}", text);
+  else
+    write_output_file(arguments.output, text);
+}
+
+/// One report for each batch size.
+void run_sweep(const ReportArguments& arguments, const dropless::ReportOptions& options) {
+  if (arguments.csv || !arguments.per_batch.empty() || !arguments.placement_output.empty())
+    throw dropless::Error("--batch-tokens", "a list",
+                          "one size with --csv, --per-batch or --write-placement");
+  std::vector<dropless::SweepPoint> points;
+  for (const std::int64_t size : arguments.trace.batch_sizes()) {
+    const auto trace = arguments.trace.open(arguments.path, options.model, size);
+    points.push_back({size, report_with_progress(*trace, options)});
+  }
+  const auto document = [&] { return dropless::sweep_document(points); };
+  if (!arguments.html.empty()) write_output_file(arguments.html, dropless::html_page(document()));
+  print_or_write(arguments, arguments.json ? dropless::json_text(document()) : dropless::sweep_text(points));
+}
+
 void run_report(const ReportArguments& arguments) {
   if (!arguments.explain.empty()) {
     fmt::print("{}", explanation(arguments.explain));
@@ -60,11 +88,12 @@ void run_report(const ReportArguments& arguments) {
   options.model = arguments.widths.shape();
   options.time = arguments.hardware.time_model(calibration, options.sms);
   if (options.time) options.sms = options.time->hardware.sms;
+  if (arguments.trace.batch_sizes().size() > 1) {
+    run_sweep(arguments, options);
+    return;
+  }
   const auto trace = arguments.trace.open(arguments.path, options.model);
-  const dropless::Report report = [&] {
-    ProgressLine progress;
-    return dropless::make_report(*trace, options, ProgressLine::update, &progress);
-  }();
+  const dropless::Report report = report_with_progress(*trace, options);
   const std::string text = arguments.json  ? dropless::report_json(report)
                            : arguments.csv ? dropless::report_csv(report)
                                            : dropless::report_text(report);
@@ -72,10 +101,7 @@ void run_report(const ReportArguments& arguments) {
     write_output_file(arguments.html, dropless::html_page(dropless::report_document(report)));
   if (!arguments.per_batch.empty()) write_batches(arguments.per_batch, *trace, report);
   if (!arguments.placement_output.empty()) write_placement(arguments.placement_output, report);
-  if (arguments.output.empty())
-    fmt::print("{}", text);
-  else
-    write_output_file(arguments.output, text);
+  print_or_write(arguments, text);
 }
 
 }  // namespace

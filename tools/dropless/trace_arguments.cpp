@@ -54,7 +54,10 @@ TraceArguments::TraceArguments(CLI::App& command) {
   add("--axes", axes_,
       "An array's axes, outermost first: layer, step, sequence, position, token, slot, expert, rank");
   add("--batch", batch_, "Axes that index a batch, or none: a layer is one batch");
-  add("--batch-tokens", options_.batch_tokens, "Cut a layer's tokens into batches of this many")
+  add("--batch-tokens", batch_sizes_,
+      "Cut a layer's tokens into batches of this many; report takes a list: 1,16,64")
+      ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::PositiveNumber);
   add("--experts", options_.experts, "Experts of a layer")->check(CLI::PositiveNumber);
   add("--top-k", options_.top_k, "Experts a token chooses")->check(CLI::PositiveNumber);
@@ -80,7 +83,16 @@ dropless::TraceOptions TraceArguments::parsed() const {
 
 std::unique_ptr<dropless::Trace> TraceArguments::open(
     const std::string& path, const std::optional<dropless::ModelShape>& model) const {
+  if (batch_sizes_.size() > 1)
+    throw Error("--batch-tokens", "a list of " + std::to_string(batch_sizes_.size()), "one size here");
+  return open(path, model, batch_sizes_.empty() ? 0 : batch_sizes_[0]);
+}
+
+std::unique_ptr<dropless::Trace> TraceArguments::open(const std::string& path,
+                                                      const std::optional<dropless::ModelShape>& model,
+                                                      std::int64_t batch_tokens) const {
   dropless::TraceOptions options = parsed();
+  options.batch_tokens = batch_tokens;
   std::unique_ptr<dropless::Trace> trace = dropless::open_trace(path, options);
   if (!model) return trace;
   const dropless::TraceInfo& info = trace->info();

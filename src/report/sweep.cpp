@@ -1,0 +1,158 @@
+// Curves from reports: tables of them, and the JSON beside a report.
+#include "report/sweep.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+
+#include "report/report_json.hpp"
+#include "report/text_format.hpp"
+
+namespace dropless {
+namespace {
+
+double dropped_fraction(const PolicyFigures& policy) {
+  const std::int64_t rows = policy.kept_rows + policy.dropped_rows;
+  return rows == 0 ? 0 : static_cast<double>(policy.dropped_rows) / static_cast<double>(rows);
+}
+
+/// A space of two and `share` of `width` characters, at least one; nothing where the share is 0.
+std::string bar(double share, std::size_t width) {
+  if (share == 0) return "";
+  const auto length = static_cast<std::size_t>(share * static_cast<double>(width) + 0.5);
+  return "  " + std::string(std::max<std::size_t>(length, 1), '#');
+}
+
+class SweepText {
+ public:
+  explicit SweepText(const std::vector<SweepPoint>& points) : points_(points) {
+    for (const Policy& policy : points[0].report.policies) width_ = std::max(width_, policy.name.size() + 2);
+  }
+
+  std::string str() {
+    heading();
+    constexpr std::size_t column = 9;
+    const std::size_t fitting =
+        std::max<std::size_t>(1, (text_width - std::min(text_width, width_)) / column);
+    for (begin_ = 0; begin_ < points_.size(); begin_ = end_) {
+      end_ = std::min(points_.size(), begin_ + fitting);
+      table();
+    }
+    return text_;
+  }
+
+ private:
+  void heading() {
+    const TraceInfo& trace = points_[0].report.trace;
+    text_ = wrapped(fmt::format("{} ({}): {}, {}", trace.path, trace.format,
+                                counted(static_cast<std::int64_t>(trace.layers.size()), "layer"),
+                                counted(trace.experts, "expert")),
+                    2) +
+            "\n";
+    for (const std::string& warning : points_[0].report.warnings)
+      text_ += wrapped("warning: " + warning, 2) + "\n";
+  }
+
+  template <class Cell>
+  void line(const std::string& name, Cell cell) {
+    text_ += fmt::format("{:<{}}", name, width_);
+    for (std::size_t i = begin_; i < end_; ++i) text_ += fmt::format("{:>9}", cell(points_[i]));
+    text_ += '\n';
+  }
+
+  void table() {
+    text_ += '\n';
+    line("tokens of a batch", [](const SweepPoint& point) { return grouped(point.batch_tokens); });
+    line("batches", [](const SweepPoint& point) { return grouped(point.report.totals.batches_with_rows); });
+    line("active experts", [](const SweepPoint& point) {
+      const RoutingFigures& totals = point.report.totals;
+      return fmt::format("{:.1f}",
+                         static_cast<double>(totals.active_experts) /
+                             static_cast<double>(std::max<std::int64_t>(1, totals.batches_with_rows)));
+    });
+    line("max / mean",
+         [](const SweepPoint& point) { return fmt::format("{:.2f}", point.report.totals.max_over_mean); });
+    text_ += "padding % of\n";
+    policies([](const PolicyFigures&) { return true; },
+             [](const PolicyFigures& policy) { return policy.padding_fraction; });
+    if (std::any_of(points_.begin(), points_.end(), [](const SweepPoint& point) {
+          return std::any_of(point.report.totals.policies.begin(), point.report.totals.policies.end(), drops);
+        })) {
+      text_ += "dropped % of\n";
+      policies(drops, dropped_fraction);
+    }
+  }
+
+  static bool drops(const PolicyFigures& policy) { return policy.dropped_rows > 0; }
+
+  /// A line for each policy that is `shown` at some size.
+  template <class Shown, class Fraction>
+  void policies(Shown shown, Fraction fraction) {
+    for (std::size_t i = 0; i < points_[0].report.policies.size(); ++i)
+      if (std::any_of(points_.begin(), points_.end(),
+                      [&](const SweepPoint& point) { return shown(point.report.totals.policies[i]); }))
+        line("  " + points_[0].report.policies[i].name,
+             [&](const SweepPoint& point) { return percent(fraction(point.report.totals.policies[i])); });
+  }
+
+  const std::vector<SweepPoint>& points_;
+  std::size_t width_ = 19, begin_ = 0, end_ = 0;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string sweep_text(const std::vector<SweepPoint>& points) { return SweepText(points).str(); }
+
+nlohmann::ordered_json sweep_document(const std::vector<SweepPoint>& points) {
+  nlohmann::ordered_json sizes = nlohmann::ordered_json::array(), document;
+  for (const SweepPoint& point : points) {
+    document = report_document(point.report);
+    sizes.push_back({{"batch_tokens", point.batch_tokens}, {"totals", document["totals"]}});
+  }
+  document["sweep"]["batch_tokens"] = std::move(sizes);
+  return document;
+}
+
+std::vector<CapacityCurve> capacity_curves(const Report& report) {
+  std::vector<CapacityCurve> curves;
+  for (std::size_t i = 0; i < report.policies.size(); ++i) {
+    const std::string& name = report.policies[i].name;
+    constexpr std::size_t begin = 9;
+    if (name.compare(0, begin, "capacity:") != 0) continue;
+    const std::size_t colon = name.find(':', begin);
+    CapacityPoint point{0, report.totals.policies[i].padding_fraction,
+                        dropped_fraction(report.totals.policies[i])};
+    std::from_chars(name.data() + begin, name.data() + colon, point.factor);  // make_policy() understood it
+    const std::string system = name.substr(colon + 1);
+    auto curve = std::find_if(curves.begin(), curves.end(),
+                              [&](const CapacityCurve& one) { return one.system == system; });
+    if (curve == curves.end()) curve = curves.insert(curve, {system, {}});
+    curve->points.push_back(point);
+  }
+  for (CapacityCurve& curve : curves)
+    std::stable_sort(curve.points.begin(), curve.points.end(),
+                     [](const CapacityPoint& a, const CapacityPoint& b) { return a.factor < b.factor; });
+  curves.erase(std::remove_if(curves.begin(), curves.end(),
+                              [](const CapacityCurve& curve) { return curve.points.size() < 2; }),
+               curves.end());
+  return curves;
+}
+
+std::string capacity_text(const Report& report) {
+  constexpr std::size_t bar_width = 32;
+  std::string text;
+  for (const CapacityCurve& curve : capacity_curves(report)) {
+    text += fmt::format("\nCapacity factor ({})\n{:<10}{:>10}  {:<{}}{:>10}\n", curve.system, "factor",
+                        "padding %", "", bar_width, "dropped %");
+    for (const CapacityPoint& point : curve.points)
+      text += fmt::format("{:<10.6g}{:>10}{:<{}}{:>10}{}\n", point.factor, percent(point.padding_fraction),
+                          bar(point.padding_fraction, bar_width), bar_width + 2,
+                          percent(point.dropped_fraction), bar(point.dropped_fraction, bar_width));
+  }
+  return text;
+}
+
+}  // namespace dropless

@@ -1,0 +1,126 @@
+// Sweeps: the policies that a range of capacity factors stands for, their curve, and a trace at several batch
+// sizes, as text, JSON and pictures.
+#include "report/sweep.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+#include "catch.hpp"
+#include "memory_trace.hpp"
+#include "report/html_page.hpp"
+
+using namespace dropless;
+using Names = std::vector<std::string>;
+
+namespace {
+
+Report report_on(MemoryTrace trace, Names policies) {
+  ReportOptions options;
+  options.policies = std::move(policies);
+  return make_report(trace, options);
+}
+
+/// Two tokens of expert 0 and two of expert 1, one by one and all at once.
+std::vector<SweepPoint> two_sizes(const Names& policies) {
+  return {{1, report_on({2, 1, {{0, {1, 0}}, {0, {1, 0}}, {0, {0, 1}}, {0, {0, 1}}}}, policies)},
+          {4, report_on({2, 1, {{0, {2, 2}}}}, policies)}};
+}
+
+}  // namespace
+
+TEST_CASE("sweep: a range of capacity factors is one policy each") {
+  CHECK(expanded_policies("capacity:1:2:0.25:megatron") ==
+        Names{"capacity:1:megatron", "capacity:1.25:megatron", "capacity:1.5:megatron",
+              "capacity:1.75:megatron", "capacity:2:megatron"});
+  CHECK(expanded_policies("capacity:0.1:0.3:0.1:tutel") ==
+        Names{"capacity:0.1:tutel", "capacity:0.2:tutel", "capacity:0.3:tutel"});
+  CHECK(expanded_policies("capacity:1:1.9:0.5:tutel") == Names{"capacity:1:tutel", "capacity:1.5:tutel"});
+  CHECK(expanded_policies("capacity:2:2:1:tutel") == Names{"capacity:2:tutel"});
+  CHECK(expanded_policies("capacity:1:megatron") == Names{"capacity:1:megatron"});
+  CHECK(expanded_policies("block:128") == Names{"block:128"});
+  CHECK(expanded_policies("capacity:1:256:1:tutel").size() == 256);
+  for (const char* refused :
+       {"capacity:2:1:0.25:megatron", "capacity:0:1:0.5:megatron", "capacity:1:2:0:megatron",
+        "capacity:1:2:-1:megatron", "capacity:1:x:1:megatron", "capacity:nan:2:1:megatron",
+        "capacity:1:inf:1:megatron", "capacity:1:257:1:megatron", "capacity:1:2:1e-300:megatron"}) {
+    CAPTURE(refused);
+    CHECK_THROWS_WITH(expanded_policies(refused), Catch::Contains("capacity:START:STOP:STEP:SYSTEM"));
+  }
+}
+
+TEST_CASE("sweep: the curve of the capacity factor") {
+  // ceil(261 / 4) = 66 rows: 3 + 66 + 66 kept; 131 rows: all are.
+  const MemoryTrace trace(4, 1, {{0, {3, 0, 130, 128}}});
+  const Report report = report_on(trace, {"capacity:1:2:1:megatron-pad", "block:128", "capacity:1:megatron"});
+  const std::vector<CapacityCurve> curves = capacity_curves(report);
+  REQUIRE(curves.size() == 1);
+  CHECK(curves[0].system == "megatron-pad");
+  REQUIRE(curves[0].points.size() == 2);
+  CHECK(curves[0].points[0].factor == 1);
+  CHECK(curves[0].points[0].padding_fraction == 129.0 / 264);
+  CHECK(curves[0].points[0].dropped_fraction == 126.0 / 261);
+  CHECK(curves[0].points[1].factor == 2);
+  CHECK(curves[0].points[1].padding_fraction == 263.0 / 524);
+  CHECK(curves[0].points[1].dropped_fraction == 0);
+  CHECK(capacity_text(report) == R"(
+Capacity factor (megatron-pad)
+factor     padding %                                   dropped %
+1               48.9  ################                      48.3  ###############
+2               50.2  ################                       0.0
+)");
+  CHECK(capacity_text(report_on(trace, {"capacity:1:megatron"})).empty());
+}
+
+TEST_CASE("sweep: padding by policy against batch size as text") {
+  CHECK(sweep_text(two_sizes({"block:16", "max", "capacity:1:megatron"})) ==
+        R"(memory.npy (npy): 1 layer, 2 experts
+
+tokens of a batch            1        4
+batches                      4        1
+active experts             1.0      2.0
+max / mean                2.00     1.00
+padding % of
+  block:16                93.8     87.5
+  max                     50.0      0.0
+  capacity:1:megatron      0.0      0.0
+)");
+  CHECK_THAT(sweep_text(two_sizes({"block:16", "capacity:0.5:megatron"})),
+             Catch::Contains("dropped % of\n  capacity:0.5:megatron      0.0     50.0\n") &&
+                 !Catch::Contains("dropped % of\n  block"));
+}
+
+TEST_CASE("sweep: the JSON is the last size's report and every size's totals") {
+  const auto document = sweep_document(two_sizes({"block:16"}));
+  CHECK(document["schema_version"] == 1);
+  CHECK(document["totals"]["batches"] == 1);
+  const auto& sizes = document["sweep"]["batch_tokens"];
+  REQUIRE(sizes.size() == 2);
+  CHECK(sizes[0]["batch_tokens"] == 1);
+  CHECK(sizes[0]["totals"]["batches"] == 4);
+  CHECK(sizes[0]["totals"]["policies"][0]["padding_fraction"] == 60.0 / 64);
+  CHECK(sizes[1]["batch_tokens"] == 4);
+  CHECK(sizes[1]["totals"] == document["totals"]);
+  CHECK(document["sweep"]["capacity"].empty());
+}
+
+TEST_CASE("sweep: no line is wider than 100 columns, however many sizes") {
+  std::vector<SweepPoint> points = two_sizes(default_policies(true));
+  while (points.size() < 17) points.push_back(points.back());
+  points.back().batch_tokens = 1'048'576;
+  std::istringstream lines(sweep_text(points));
+  for (std::string line; std::getline(lines, line);) {
+    CAPTURE(line);
+    CHECK(line.size() <= 100);
+  }
+}
+
+TEST_CASE("sweep: the page draws a curve for each policy, one where they coincide") {
+  const std::string page =
+      html_page(sweep_document(two_sizes({"block:16", "align:16", "max", "capacity:1:2:1:tutel"})));
+  CHECK_THAT(page, Catch::Contains("Padding by batch size") && Catch::Contains("of batches of 4 tokens") &&
+                       Catch::Contains("</svg>block:16, align:16</li>") &&
+                       Catch::Contains("<title>max, capacity:1:tutel, 1: 50.0 %</title>") &&
+                       Catch::Contains("Capacity factor: tutel"));
+  const std::string single = html_page(sweep_document({two_sizes({"block:16"})[0]}));
+  CHECK_THAT(single, !Catch::Contains("Capacity factor"));
+}
