@@ -76,25 +76,37 @@ class SweepText {
          [](const SweepPoint& point) { return fmt::format("{:.2f}", point.report.totals.max_over_mean); });
     text_ += "padding % of\n";
     policies([](const PolicyFigures&) { return true; },
-             [](const PolicyFigures& policy) { return policy.padding_fraction; });
+             [](const SweepPoint&, const PolicyFigures& policy) { return percent(policy.padding_fraction); });
     if (std::any_of(points_.begin(), points_.end(), [](const SweepPoint& point) {
           return std::any_of(point.report.totals.policies.begin(), point.report.totals.policies.end(), drops);
         })) {
       text_ += "dropped % of\n";
-      policies(drops, dropped_fraction);
+      policies(drops, [](const SweepPoint&, const PolicyFigures& policy) {
+        return percent(dropped_fraction(policy));
+      });
+    }
+    if (points_[0].report.options.time) {
+      text_ += "modelled microseconds of a batch under\n";
+      policies([](const PolicyFigures& policy) { return policy.time.has_value(); }, time_of_a_batch);
     }
   }
 
   static bool drops(const PolicyFigures& policy) { return policy.dropped_rows > 0; }
 
+  static std::string time_of_a_batch(const SweepPoint& point, const PolicyFigures& policy) {
+    const auto batches =
+        static_cast<double>(std::max<std::int64_t>(1, point.report.totals.batches_with_rows));
+    return fmt::format("{:.1f}", policy.time.value_or(TimeFigures{}).us / batches);
+  }
+
   /// A line for each policy that is `shown` at some size.
-  template <class Shown, class Fraction>
-  void policies(Shown shown, Fraction fraction) {
+  template <class Shown, class Cell>
+  void policies(Shown shown, Cell cell) {
     for (std::size_t i = 0; i < points_[0].report.policies.size(); ++i)
       if (std::any_of(points_.begin(), points_.end(),
                       [&](const SweepPoint& point) { return shown(point.report.totals.policies[i]); }))
         line("  " + points_[0].report.policies[i].name,
-             [&](const SweepPoint& point) { return percent(fraction(point.report.totals.policies[i])); });
+             [&](const SweepPoint& point) { return cell(point, point.report.totals.policies[i]); });
   }
 
   const std::vector<SweepPoint>& points_;

@@ -89,6 +89,20 @@ padding % of
                  !Catch::Contains("dropped % of\n  block"));
 }
 
+TEST_CASE("sweep: modelled time of a batch where hardware is known") {
+  // Widths 256, 1 GB/s and a peak that never binds: an expert's weights take 131.072 us a product, a
+  // row 1.024.
+  ReportOptions options;
+  options.policies = {"block:16"};
+  options.model = ModelShape{"square", MlpKind::linear2, 256, 256, 2, 1, 1, ElementType::bf16, "the test"};
+  options.time = TimeModel{};
+  options.time->hardware = {"unit", 1e6, 1e6, 1e6, 1, 1, ""};
+  MemoryTrace small(2, 1, {{0, {1, 0}}, {0, {0, 1}}}), large(2, 1, {{0, {1, 1}}});
+  const std::string text = sweep_text({{1, make_report(small, options)}, {2, make_report(large, options)}});
+  CHECK_THAT(text, Catch::Contains(
+                       "modelled microseconds of a batch under\n  block:16             264.2    528.4\n"));
+}
+
 TEST_CASE("sweep: the JSON is the last size's report and every size's totals") {
   const auto document = sweep_document(two_sizes({"block:16"}));
   CHECK(document["schema_version"] == 1);
