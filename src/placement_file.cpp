@@ -1,5 +1,6 @@
 // Placements as JSON documents.
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -16,6 +17,7 @@ constexpr const char* map_key = "physical_to_logical_map";
 class PlacementFile {
  public:
   explicit PlacementFile(const std::string& path) : path_(path) {
+    if (std::filesystem::is_directory(path)) refuse("", "is a folder");
     std::ifstream file(path, std::ios::binary);
     if (!file) refuse("", "cannot be opened (placements by name are contiguous, strided, balanced)");
     try {

@@ -147,6 +147,7 @@ TEST_CASE("placement: files are refused with place and reason") {
         "layers: names 2 layers, but physical_to_logical_map has 1");
   CHECK(refusal(R"({"physical_to_logical_map": [[0, 1, 2, 3]], "ranks": 9})") ==
         "ranks: is 9, but there are 4 experts");
+  CHECK_THROWS_WITH(read_placement(folder.path(""), 4), folder.path("") + ": is a folder");
   CHECK_THROWS_WITH(
       read_placement(folder.path("none.json"), 4),
       folder.path("none.json") + ": cannot be opened (placements by name are contiguous, strided, balanced)");
