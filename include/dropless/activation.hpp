@@ -3,11 +3,11 @@
 //   linear2   h = f(p)                                     p: the up product's column
 //   glu       h = f(min(g, limit)) * (clamp(u, -limit, limit) + up_offset)     g, u: gate and up columns
 //
-// With the default parameters glu is f(g) * u. gpt-oss is silu with alpha 1.702, limit 7, up_offset 1.
+// The derivative is 0 at relu's corner, and passes where g or u lies on a limit. With the default parameters
+// glu is f(g) * u. gpt-oss is silu with alpha 1.702, limit 7, up_offset 1.
 #pragma once
 #include <cstdint>
 #include <limits>
-#include <string>
 
 #include "dropless/mlp_kind.hpp"
 
