@@ -46,6 +46,12 @@ struct HostExpertWeights {
   ArrayView<const std::int64_t> d_ff_begin;  ///< [experts] where d_ff is given
 };
 
+/// Whether two tensors share the d_ff dimension.
+template <class T>
+bool has_second(const HostExpertWeights<T>& weights) {
+  return weights.second.data != nullptr || !weights.second.matrices.empty();
+}
+
 /// The same matrices read the other way round: k and n exchanged, the order flipped; no data moves.
 template <class T>
 HostExpertWeights<T> transposed(HostExpertWeights<T> weights) {

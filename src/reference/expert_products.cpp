@@ -28,9 +28,12 @@ void check_rows(const HostExpertRows& rows, std::int64_t experts) {
                 "row_begin and row_count of " + std::to_string(experts) + " experts");
 }
 
-template <class T>
-bool is_given(const HostWeightTensor<T>& tensor) {
-  return tensor.data != nullptr || !tensor.matrices.empty();
+/// Whether a product of so many multiply-adds repays the threads; a smaller one is done before they have
+/// woken up. (In floating point, which cannot overflow.)
+bool repays_threads(const HostExpertRows& rows, std::int64_t k, std::int64_t n) {
+  double count = 0;
+  for (const std::int64_t expert_rows : rows.row_count) count += static_cast<double>(expert_rows);
+  return count * static_cast<double>(k) * static_cast<double>(n) >= 1e5;
 }
 
 /// Width of expert e along the narrowed dimension.
@@ -51,7 +54,7 @@ void check_weights(const HostExpertWeights<T>& weights, NarrowedDimension narrow
                 "one of each for the " + std::to_string(experts) + " experts");
   for (std::size_t e = 0; e < experts; ++e) {
     const std::int64_t width = expert_width(weights, narrowed, e);
-    if (width < 0 || width > full || (is_given(weights.second) && width % 2 != 0))
+    if (width < 0 || width > full || (has_second(weights) && width % 2 != 0))
       throw Error("d_ff of expert " + std::to_string(e), std::to_string(width),
                   "a width in [0, " + std::to_string(full) + "], even for two tensors");
   }
@@ -81,7 +84,7 @@ template <class T>
 std::vector<WeightPart<T>> weight_parts(const HostExpertWeights<T>& weights, NarrowedDimension narrowed,
                                         std::size_t e) {
   const std::int64_t width = expert_width(weights, narrowed, e);
-  if (!is_given(weights.second)) return {weight_part(weights, weights.first, narrowed, e, 0, width)};
+  if (!has_second(weights)) return {weight_part(weights, weights.first, narrowed, e, 0, width)};
   return {weight_part(weights, weights.first, narrowed, e, 0, width / 2),
           weight_part(weights, weights.second, narrowed, e, width / 2, width)};
 }
@@ -110,12 +113,13 @@ void rows_by_weights(const HostExpertRows& rows, const HostRowsView<const T>& in
                      const HostRowsView<T>& out, bool accumulate) {
   check_rows(rows, weights.experts);
   check_weights(weights, narrowed);
+#pragma omp parallel if (repays_threads(rows, weights.k, weights.n))
   for (std::size_t e = 0; e < static_cast<std::size_t>(weights.experts); ++e) {
     const std::vector<WeightPart<T>> parts = weight_parts(weights, narrowed, e);
     const std::int64_t columns =
         narrowed == NarrowedDimension::n ? expert_width(weights, narrowed, e) : weights.n;
     const std::int64_t begin = rows.row_begin[e], end = begin + rows.row_count[e];
-#pragma omp parallel for schedule(dynamic)
+#pragma omp for schedule(dynamic) nowait
     for (std::int64_t r = begin; r < end; ++r) {
       const T* x = in.data + r * in.leading_dimension;
       T* y = out.data + r * out.leading_dimension;
@@ -132,7 +136,7 @@ void rows_transposed_by_rows(const HostExpertRows& rows, const HostRowsView<cons
                              const HostRowsView<const T>& b, const HostExpertGradients<T>& dw,
                              bool accumulate) {
   check_rows(rows, dw.experts);
-#pragma omp parallel for collapse(2) schedule(dynamic)
+#pragma omp parallel for collapse(2) schedule(dynamic) if (repays_threads(rows, dw.m, dw.n))
   for (std::int64_t expert = 0; expert < dw.experts; ++expert)
     for (std::int64_t m = 0; m < dw.m; ++m) {
       const auto e = static_cast<std::size_t>(expert);
