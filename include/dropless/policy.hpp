@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,6 +39,9 @@ struct Policy {
   std::string source;   ///< the system and version whose rule it is
   std::string formula;  ///< scheduled rows and, where known, metadata bytes, in words
   std::function<PolicyCost(const BatchRows&)> cost;
+  /// From this many rows a batch, the cost depends on which experts have how many; below, on how many experts
+  /// have how many and on the lowest of them.
+  std::int64_t rows_by_place_from = std::numeric_limits<std::int64_t>::max();
 };
 
 /// The policy of that name, for example "block:128", "tile:128x2" or "capacity:1.25:megatron". Throws Error

@@ -63,6 +63,15 @@ struct Batch {
   ArrayView<const std::int64_t> warmup_rows_per_expert;
 };
 
+/// Batches of one token each, all of one layer and each with one row in top_k different experts. They differ
+/// in nothing but which experts these are.
+struct TokenBatches {
+  std::int64_t layer = 0;
+  std::int64_t batches = 0;
+  ArrayView<const std::int64_t> rows_per_expert;  ///< [experts]: summed over the batches
+  ArrayView<const std::int64_t> lowest_expert;    ///< [experts]: batches whose lowest-numbered expert it is
+};
+
 /// What is known of a layer once all its batches were delivered.
 struct LayerFacts {
   std::int64_t layer = 0;
@@ -75,12 +84,17 @@ struct LayerFacts {
 };
 
 /// Takes the batches. Several workers may call at once, each with its own number in [0, workers); batches of
-/// one layer reach a sink in any order across workers, and which worker gets which batch depends on the file
-/// and the number of workers only.
+/// one layer reach a sink in any order across workers, and which worker gets which batch depends on the file,
+/// the options and the number of workers only.
 class BatchSink {
  public:
   virtual ~BatchSink() = default;
   virtual void batch(int worker, const Batch& batch) = 0;
+
+  /// A sink that needs no more of a batch of one token than TokenBatches says may take such batches together,
+  /// which costs a hundredth. Even then some arrive one by one, and all of them from some files.
+  virtual bool takes_token_batches() const { return false; }
+  virtual void token_batches(int, const TokenBatches&) {}
 };
 
 /// Called now and then with the share done, in [0, 1], from the thread that called read().

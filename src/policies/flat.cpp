@@ -9,7 +9,8 @@ namespace dropless {
 namespace {
 
 /// One pass over the experts: a whole tile costs one expert and one more for every step of the expert number
-/// inside it, so what counts are the steps that do not fall on a tile's boundary.
+/// inside it. The steps add up to the last number less the first one; those on a tile's boundary, which are
+/// few, are taken off again.
 std::int64_t flat_rows(const BatchRows& batch, std::int64_t tile_rows) {
   const std::int64_t whole_tiles = batch.rows() / tile_rows, whole_rows = whole_tiles * tile_rows;
   // Divisions would be most of the work, and tiles are powers of two in practice.
@@ -17,18 +18,26 @@ std::int64_t flat_rows(const BatchRows& batch, std::int64_t tile_rows) {
   const auto is_boundary = [&](std::int64_t row) {
     return (power_of_two ? row & (tile_rows - 1) : row % tile_rows) == 0;
   };
-  std::int64_t tile_experts = whole_tiles, begin = 0, previous = 0, expert = 0;
-  for (const std::int64_t rows : batch.rows_per_expert()) {
-    if (rows > 0) {
-      if (begin < whole_rows && !is_boundary(begin)) tile_experts += expert - previous;
-      previous = expert;
-      // The partial final tile begins in this expert.
-      if (begin <= whole_rows && whole_rows < begin + rows) tile_experts += batch.experts() - expert;
-      begin += rows;
+  const std::int64_t* const rows_per_expert = batch.rows_per_expert().data();
+  std::int64_t begin = 0, first = 0, last = -1, boundary_steps = 0, partial_tile_experts = 0;
+  for (std::int64_t expert = 0; expert < batch.experts(); ++expert) {
+    const std::int64_t rows = rows_per_expert[expert];
+    if (is_boundary(begin) && rows > 0 && begin < whole_rows) {
+      if (last < 0)
+        first = expert;
+      else
+        boundary_steps += expert - last;
     }
-    ++expert;
+    if (begin + rows > whole_rows) {
+      if (begin < whole_rows) last = expert;
+      partial_tile_experts = batch.experts() - expert;
+      break;
+    }
+    last = rows > 0 ? expert : last;
+    begin += rows;
   }
-  return tile_rows * tile_experts;
+  const std::int64_t steps = whole_tiles > 0 ? last - first - boundary_steps : 0;
+  return tile_rows * (whole_tiles + steps + partial_tile_experts);
 }
 
 }  // namespace
@@ -45,7 +54,8 @@ Policy make_flat(const PolicyText& text, const ModelShape&) {
       [tile_rows](const BatchRows& batch) {
         return keep_all(batch, flat_rows(batch, tile_rows),
                         scattermoe_metadata_bytes(batch.rows(), batch.experts()));
-      }};
+      },
+      tile_rows};
 }
 
 }  // namespace dropless

@@ -113,11 +113,10 @@ Policy make_dropless(const PolicyText& text, const ModelShape&) {
           "tokens are unknown)",
           rounded(rule.granule), tallest_tile_rows(rule), rule.granule, rule.tile_rows),
       [](const BatchRows& batch) {
-        std::int64_t scheduled = 0;
-        for (const std::int64_t rows : batch.rows_per_expert())
-          scheduled += scheduled_rows(rows, RowTileRule{});
         const std::int64_t assignments = std::max(batch.rows(), batch.tokens() * batch.top_k());
-        return keep_all(batch, scheduled, packed_metadata_bytes(assignments, batch.experts(), {}));
+        // The sum of scheduled_rows() over experts.
+        return keep_all(batch, batch.rounded_up(RowTileRule{}.granule),
+                        packed_metadata_bytes(assignments, batch.experts(), {}));
       }};
 }
 

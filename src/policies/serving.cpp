@@ -25,6 +25,10 @@ constexpr std::int64_t nearest_128(std::int64_t rows) {
 
 PolicyCost token_rounded_cost(const BatchRows& batch) {
   PolicyCost cost;
+  if (nearest_128(batch.largest()) == 0) {
+    cost.dropped_rows = batch.rows();
+    return cost;
+  }
   std::int64_t computed = 0;
   for (const std::int64_t rows : batch.rows_per_expert()) {
     const std::int64_t rounded = nearest_128(rows);

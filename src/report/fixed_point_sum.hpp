@@ -9,21 +9,18 @@ namespace dropless {
 /// Terms are in [0, 2^31).
 class FixedPointSum {
  public:
-  void add(double term) { add_bits(static_cast<std::uint64_t>(std::llrint(term * scale)), 0); }
-  void add(const FixedPointSum& other) { add_bits(other.low_, other.high_); }
-  double value() const {
-    return (std::ldexp(static_cast<double>(high_), 64) + static_cast<double>(low_)) / scale;
+  /// The same term `times` times.
+  void add(double term, std::int64_t times = 1) {
+    bits_ += static_cast<Bits>(std::llrint(term * scale)) * static_cast<Bits>(times);
   }
+  void add(const FixedPointSum& other) { bits_ += other.bits_; }
+  double value() const { return static_cast<double>(bits_) / scale; }
 
  private:
+  __extension__ using Bits = unsigned __int128;
   static constexpr double scale = 4294967296.0;
 
-  void add_bits(std::uint64_t low, std::uint64_t high) {
-    low_ += low;
-    high_ += high + (low_ < low);
-  }
-
-  std::uint64_t low_ = 0, high_ = 0;
+  Bits bits_ = 0;
 };
 
 }  // namespace dropless

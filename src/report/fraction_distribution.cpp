@@ -7,18 +7,19 @@
 
 namespace dropless {
 
-void FractionDistribution::add(const double* fractions) {
-  ++batches_;
+void FractionDistribution::add(const double* fractions, std::int64_t times) {
+  batches_ += static_cast<std::uint64_t>(times);
   for (std::size_t i = 0; i < series_; ++i) largest_[i] = std::max(largest_[i], fractions[i]);
   if (uses_bins())
-    count(fractions);
+    count(fractions, times);
   else
-    values_.insert(values_.end(), fractions, fractions + series_);
+    for (std::int64_t i = 0; i < times; ++i) values_.insert(values_.end(), fractions, fractions + series_);
 }
 
-void FractionDistribution::count(const double* fractions) {
+void FractionDistribution::count(const double* fractions, std::int64_t times) {
   for (std::size_t i = 0; i < series_; ++i)
-    ++bins_[i * bins + static_cast<std::size_t>(fractions[i] * (bins - 1) + 0.5)];
+    bins_[i * bins + static_cast<std::size_t>(fractions[i] * (bins - 1) + 0.5)] +=
+        static_cast<std::uint32_t>(times);
 }
 
 void FractionDistribution::add(const FractionDistribution& other) {
@@ -33,7 +34,7 @@ void FractionDistribution::use_bins() {
   if (uses_bins()) return;
   bins_.reset(static_cast<std::uint32_t*>(std::calloc(series_ * bins, sizeof(std::uint32_t))));
   if (!bins_) throw std::bad_alloc();
-  for (std::size_t i = 0; i < values_.size(); i += series_) count(values_.data() + i);
+  for (std::size_t i = 0; i < values_.size(); i += series_) count(values_.data() + i, 1);
   values_ = {};
 }
 

@@ -15,8 +15,8 @@ class FractionDistribution {
 
   explicit FractionDistribution(std::size_t series) : series_(series), largest_(series, 0.0) {}
 
-  /// One batch: fractions[0, series).
-  void add(const double* fractions);
+  /// fractions[0, series) of `times` batches that are alike.
+  void add(const double* fractions, std::int64_t times = 1);
   /// Adds what `other` holds. Both hold values, or both hold bins.
   void add(const FractionDistribution& other);
   /// From here on counts stand in for values.
@@ -32,7 +32,7 @@ class FractionDistribution {
     void operator()(std::uint32_t* memory) const { std::free(memory); }
   };
 
-  void count(const double* fractions);
+  void count(const double* fractions, std::int64_t times);
   double ordered_bin(std::size_t series, std::uint64_t rank) const;
 
   std::size_t series_;

@@ -17,15 +17,15 @@ Imbalance imbalance(const BatchRows& batch, double gini) {
   return result;
 }
 
-double GiniCounter::operator()(const BatchRows& batch, RowHistogram& rows_per_expert) {
-  if (batch.largest() >= RowHistogram::exact_below) return by_sorting(batch, rows_per_expert);
+double GiniCounter::operator()(const BatchRows& batch, std::int64_t times, RowHistogram& rows_per_expert) {
+  if (batch.largest() >= RowHistogram::exact_below) return by_sorting(batch, times, rows_per_expert);
   for (const std::int64_t rows : batch.rows_per_expert()) ++experts_with_[static_cast<std::size_t>(rows)];
   // Between t and t + 1 rows lies one unit of |rows_i - rows_j| for each pair with one expert on either side.
   std::uint64_t at_most = 0, pair_distance = 0;
   const auto experts = static_cast<std::uint64_t>(batch.experts());
   std::uint64_t* const histogram = rows_per_expert.exact_counts(batch.largest());
   for (std::size_t t = 0; t <= static_cast<std::size_t>(batch.largest()); ++t) {
-    histogram[t] += experts_with_[t];
+    histogram[t] += experts_with_[t] * static_cast<std::uint64_t>(times);
     at_most += experts_with_[t];
     pair_distance += at_most * (experts - at_most);
     experts_with_[t] = 0;
@@ -34,7 +34,7 @@ double GiniCounter::operator()(const BatchRows& batch, RowHistogram& rows_per_ex
          (static_cast<double>(experts) * static_cast<double>(batch.rows()));
 }
 
-double GiniCounter::by_sorting(const BatchRows& batch, RowHistogram& rows_per_expert) {
+double GiniCounter::by_sorting(const BatchRows& batch, std::int64_t times, RowHistogram& rows_per_expert) {
   sorted_.assign(batch.rows_per_expert().begin(), batch.rows_per_expert().end());
   std::sort(sorted_.begin(), sorted_.end());
   // The i-th smallest is added in i pairs and subtracted in experts - 1 - i.
@@ -42,7 +42,7 @@ double GiniCounter::by_sorting(const BatchRows& batch, RowHistogram& rows_per_ex
   for (const std::int64_t rows : sorted_) {
     pair_distance += weight * static_cast<double>(rows);
     weight += 2;
-    rows_per_expert.add(rows);
+    rows_per_expert.add(rows, times);
   }
   return pair_distance / (static_cast<double>(batch.experts()) * static_cast<double>(batch.rows()));
 }

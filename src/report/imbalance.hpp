@@ -23,11 +23,12 @@ Imbalance imbalance(const BatchRows& batch, double gini);
 /// distribution of rows per expert.
 class GiniCounter {
  public:
-  /// The Gini coefficient of a batch with at least one row; adds its rows per expert to `rows_per_expert`.
-  double operator()(const BatchRows& batch, RowHistogram& rows_per_expert);
+  /// The Gini coefficient of a batch with at least one row; adds its rows per expert to `rows_per_expert`,
+  /// `times` times.
+  double operator()(const BatchRows& batch, std::int64_t times, RowHistogram& rows_per_expert);
 
  private:
-  double by_sorting(const BatchRows& batch, RowHistogram& rows_per_expert);
+  double by_sorting(const BatchRows& batch, std::int64_t times, RowHistogram& rows_per_expert);
 
   std::array<std::uint32_t, RowHistogram::exact_below> experts_with_{};  // all zero between calls
   std::vector<std::int64_t> sorted_;

@@ -25,7 +25,7 @@ Imbalance summed_imbalance(const std::vector<std::int64_t>& rows_per_expert) {
   const BatchRows rows(rows_per_expert, 0, 0);
   if (rows.rows() == 0) return {};
   RowHistogram histogram;
-  return imbalance(rows, GiniCounter()(rows, histogram));
+  return imbalance(rows, GiniCounter()(rows, 1, histogram));
 }
 
 }  // namespace

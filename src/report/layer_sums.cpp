@@ -1,4 +1,4 @@
-// One batch into the sums, and the sums of workers and layers into one.
+// One batch, or many that are alike, into the sums, and the sums of workers and layers into one.
 #include "report/layer_sums.hpp"
 
 #include <algorithm>
@@ -49,37 +49,67 @@ void LayerSums::add(const ReportPlan& plan, const BatchRows& rows, std::int64_t 
   unrouted_ += unrouted;
   duplicate_rows_ += duplicate_rows;
   if (rows.rows() == 0) return;
-  ++batches_with_rows_;
-  useful_rows_ += rows.rows();
-  check_rows_of_layer(useful_rows_);
-  active_experts_ += rows.active_experts();
-  rows_of_batches_.add(rows.rows());
   const std::int64_t* counts = rows.rows_per_expert().data();
   for (std::size_t e = 0; e < rows_per_expert_.size(); ++e) rows_per_expert_[e] += counts[e];
-  const Imbalance measures = imbalance(rows, scratch.gini(rows, rows_of_experts_));
-  max_over_mean_.add(measures.max_over_mean);
-  max_over_mean_most_ = std::max(max_over_mean_most_, measures.max_over_mean);
-  coefficient_of_variation_.add(measures.coefficient_of_variation);
-  gini_.add(measures.gini);
-  add_policies(plan, rows, scratch);
+  add_alike(plan, rows, 1, scratch);
   if (plan.ranks > 0) add_ranks(plan, rows);
-  if (plan.sms > 0) add_tiles(plan, rows);
-  if (times_) times_->add(*plan.time, *plan.model, plan.policies, rows, scratch.fractions);
 }
 
-void LayerSums::add_policies(const ReportPlan& plan, const BatchRows& rows, BatchScratch& scratch) {
+void LayerSums::add(const ReportPlan& plan, const TokenBatches& batches, std::int64_t top_k,
+                    BatchScratch& scratch) {
+  batches_ += batches.batches;
+  tokens_ += batches.batches;
+  const auto experts = static_cast<std::size_t>(plan.experts);
+  for (std::size_t e = 0; e < experts; ++e) rows_per_expert_[e] += batches.rows_per_expert[e];
+  std::vector<std::int64_t> one_token(experts);
+  std::fill(one_token.end() - (top_k - 1), one_token.end(), 1);
+  BatchRows rows;
+  for (std::size_t lowest = 0; lowest + static_cast<std::size_t>(top_k) <= experts; ++lowest) {
+    if (batches.lowest_expert[lowest] == 0) continue;
+    one_token[lowest] = 1;
+    rows.assign(one_token, 1, top_k);
+    add_alike(plan, rows, batches.lowest_expert[lowest], scratch);
+    one_token[lowest] = 0;
+  }
+}
+
+void LayerSums::add_alike(const ReportPlan& plan, const BatchRows& rows, std::int64_t times,
+                          BatchScratch& scratch) {
+  batches_with_rows_ += times;
+  useful_rows_ += times * rows.rows();
+  check_rows_of_layer(useful_rows_);
+  active_experts_ += times * rows.active_experts();
+  rows_of_batches_.add(rows.rows(), times);
+  const Imbalance measures = imbalance(rows, scratch.gini(rows, times, rows_of_experts_));
+  max_over_mean_.add(measures.max_over_mean, times);
+  max_over_mean_most_ = std::max(max_over_mean_most_, measures.max_over_mean);
+  coefficient_of_variation_.add(measures.coefficient_of_variation, times);
+  gini_.add(measures.gini, times);
+  add_policies(plan, rows, times, scratch);
+  if (plan.sms > 0) add_tiles(plan, rows, times);
+  if (times_) times_->add(*plan.time, *plan.model, plan.policies, rows, times, scratch.fractions);
+}
+
+void LayerSums::add_policies(const ReportPlan& plan, const BatchRows& rows, std::int64_t times,
+                             BatchScratch& scratch) {
   scratch.fractions.resize(policies_.size());
   for (std::size_t i = 0; i < policies_.size(); ++i) {
     const PolicyCost cost = plan.policies[i].cost(rows);
-    policies_[i].add({cost.scheduled_rows, cost.launched_rows, cost.kept_rows, cost.dropped_rows,
-                      cost.added_rows, cost.metadata_bytes.value_or(0), cost.metadata_bytes.has_value()});
+    PolicySums& sums = policies_[i];
+    sums.scheduled += times * cost.scheduled_rows;
+    sums.launched += times * cost.launched_rows;
+    sums.kept += times * cost.kept_rows;
+    sums.dropped += times * cost.dropped_rows;
+    sums.added += times * cost.added_rows;
+    sums.metadata += times * cost.metadata_bytes.value_or(0);
+    sums.metadata_known &= cost.metadata_bytes.has_value();
     scratch.fractions[i] = padding_fraction(cost.scheduled_rows, cost.kept_rows, cost.added_rows);
   }
-  padding_.add(scratch.fractions.data());
+  padding_.add(scratch.fractions.data(), times);
   for (std::size_t i = 0; i < report_blocks.size(); ++i)
-    scheduled_by_block_[i] += rows.rounded_up(report_blocks[i]);
+    scheduled_by_block_[i] += times * rows.rounded_up(report_blocks[i]);
   const double padding_of_128 = padding_fraction(rows.rounded_up(128), rows.rows(), 0);
-  ++batches_by_padding_[static_cast<std::size_t>(padding_of_128 * 20)];
+  batches_by_padding_[static_cast<std::size_t>(padding_of_128 * 20)] += times;
 }
 
 void LayerSums::add_ranks(const ReportPlan& plan, const BatchRows& rows) {
@@ -96,7 +126,7 @@ void LayerSums::add_ranks(const ReportPlan& plan, const BatchRows& rows) {
   ranks_.most = std::max(ranks_.most, max_over_mean);
 }
 
-void LayerSums::add_tiles(const ReportPlan& plan, const BatchRows& rows) {
+void LayerSums::add_tiles(const ReportPlan& plan, const BatchRows& rows, std::int64_t times) {
   constexpr RowTileRule rule{};
   std::int64_t tiles = 0, scheduled = 0;
   for (const std::int64_t count : rows.rows_per_expert()) {
@@ -105,11 +135,11 @@ void LayerSums::add_tiles(const ReportPlan& plan, const BatchRows& rows) {
   }
   tiles *= plan.column_tiles;
   const std::int64_t waves = ceil_div(tiles, plan.sms);
-  tiles_.tiles += tiles;
-  tiles_.waves += waves;
-  tiles_.idle_of_last_wave.add(ratio(waves * plan.sms - tiles, plan.sms));
+  tiles_.tiles += times * tiles;
+  tiles_.waves += times * waves;
+  tiles_.idle_of_last_wave.add(ratio(waves * plan.sms - tiles, plan.sms), times);
   const double longest = ratio(scheduled_rows(rows.largest(), rule), scheduled);
-  tiles_.longest_share.add(longest);
+  tiles_.longest_share.add(longest, times);
   tiles_.longest_share_most = std::max(tiles_.longest_share_most, longest);
 }
 

@@ -43,6 +43,9 @@ class LayerSums {
   /// Adds a batch; `unrouted` and `duplicate_rows` are the batch's.
   void add(const ReportPlan& plan, const BatchRows& rows, std::int64_t unrouted, std::int64_t duplicate_rows,
            BatchScratch& scratch);
+  /// Adds batches of one token each. `top_k` is less than every policy's rows_by_place_from, and the plan has
+  /// no ranks.
+  void add(const ReportPlan& plan, const TokenBatches& batches, std::int64_t top_k, BatchScratch& scratch);
   /// Adds another layer's or worker's sums.
   void add(const LayerSums& other);
 
@@ -75,9 +78,11 @@ class LayerSums {
   };
 
   PolicyFigures policy_figures(const ReportPlan& plan, std::size_t policy) const;
-  void add_policies(const ReportPlan& plan, const BatchRows& rows, BatchScratch& scratch);
+  /// All but the rows of each expert, of `times` batches that are alike and have rows.
+  void add_alike(const ReportPlan& plan, const BatchRows& rows, std::int64_t times, BatchScratch& scratch);
+  void add_policies(const ReportPlan& plan, const BatchRows& rows, std::int64_t times, BatchScratch& scratch);
   void add_ranks(const ReportPlan& plan, const BatchRows& rows);
-  void add_tiles(const ReportPlan& plan, const BatchRows& rows);
+  void add_tiles(const ReportPlan& plan, const BatchRows& rows, std::int64_t times);
 
   std::int64_t batches_ = 0, batches_with_rows_ = 0, tokens_ = 0;
   std::int64_t useful_rows_ = 0, unrouted_ = 0, duplicate_rows_ = 0, active_experts_ = 0;

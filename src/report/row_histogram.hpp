@@ -13,10 +13,10 @@ class RowHistogram {
  public:
   static constexpr std::int64_t exact_below = 4096;
 
-  void add(std::int64_t rows) {
+  void add(std::int64_t rows, std::int64_t times = 1) {
     const std::size_t bin = bin_of(rows);
     reserve_bins(bin + 1);
-    ++counts_[bin];
+    counts_[bin] += static_cast<std::uint64_t>(times);
   }
   void add(const RowHistogram& other) {
     reserve_bins(other.counts_.size());

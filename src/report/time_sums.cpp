@@ -17,7 +17,7 @@ double us_of(double fraction) { return fraction > 0 ? std::exp2((fraction - 0.5)
 }  // namespace
 
 void TimeSums::add(const TimeModel& model, const ModelShape& shape, const std::vector<Policy>& policies,
-                   const BatchRows& rows, std::vector<double>& scratch) {
+                   const BatchRows& rows, std::int64_t times, std::vector<double>& scratch) {
   scratch.resize(policies.size());
   for (std::size_t i = 0; i < policies.size(); ++i) {
     const PolicyCost cost = policies[i].cost(rows);
@@ -25,11 +25,11 @@ void TimeSums::add(const TimeModel& model, const ModelShape& shape, const std::v
         model, {cost.kept_rows + cost.added_rows, cost.scheduled_rows, rows.active_experts()}, shape);
     if (!(time.us < longest_us))
       throw Error("modelled time of a batch", std::to_string(time.us) + " us", "less than 2^31 us");
-    sums_[i].us.add(time.us);
-    sums_[i].memory_bound += time.bound_by_memory();
+    sums_[i].us.add(time.us, times);
+    if (time.bound_by_memory()) sums_[i].memory_bound += times;
     scratch[i] = fraction_of(time.us);
   }
-  logarithms_.add(scratch.data());
+  logarithms_.add(scratch.data(), times);
 }
 
 void TimeSums::add(const TimeSums& other) {

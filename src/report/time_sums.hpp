@@ -13,9 +13,10 @@ class TimeSums {
  public:
   explicit TimeSums(std::size_t policies) : sums_(policies), logarithms_(policies) {}
 
-  /// One batch with rows. Throws Error where a policy's time passes 2^31 us. `scratch` is overwritten.
+  /// `times` batches that are alike and have rows. Throws Error where a policy's time passes 2^31 us.
+  /// `scratch` is overwritten.
   void add(const TimeModel& model, const ModelShape& shape, const std::vector<Policy>& policies,
-           const BatchRows& rows, std::vector<double>& scratch);
+           const BatchRows& rows, std::int64_t times, std::vector<double>& scratch);
   void add(const TimeSums& other);
   void use_bins() { logarithms_.use_bins(); }
 

@@ -1,6 +1,8 @@
 // One batch to its worker's sums; the workers' sums to one.
 #include "report/trace_sums.hpp"
 
+#include <algorithm>
+
 namespace dropless {
 
 TraceSums::TraceSums(const ReportPlan& plan, const TraceInfo& trace, int workers)
@@ -14,7 +16,7 @@ TraceSums::TraceSums(const ReportPlan& plan, const TraceInfo& trace, int workers
 
 void TraceSums::batch(int worker_number, const Batch& batch) {
   Worker& worker = *workers_[static_cast<std::size_t>(worker_number)];
-  if (++worker.batches == most_exact_batches + 1) use_bins(worker);
+  expect(worker, 1);
   LayerParts& layer = worker.layers[index_of_layer_.at(batch.layer)];
   worker.rows.assign(batch.rows_per_expert, batch.tokens, top_k_);
   LayerSums& as_read = sums(batch.warmup_rows > 0 ? layer.warmup : layer.plain, worker);
@@ -28,6 +30,25 @@ void TraceSums::batch(int worker_number, const Batch& batch) {
   if (worker.rows.rows() > 0 || batch.tokens > batch.warmup_rows)
     sums(layer.corrected, worker)
         .add(plan_, worker.rows, batch.unrouted, batch.duplicate_rows, worker.scratch);
+}
+
+bool TraceSums::takes_token_batches() const {
+  return plan_.ranks == 0 &&
+         std::all_of(plan_.policies.begin(), plan_.policies.end(),
+                     [&](const Policy& policy) { return top_k_ < policy.rows_by_place_from; });
+}
+
+void TraceSums::token_batches(int worker_number, const TokenBatches& batches) {
+  Worker& worker = *workers_[static_cast<std::size_t>(worker_number)];
+  expect(worker, batches.batches);
+  sums(worker.layers[index_of_layer_.at(batches.layer)].plain, worker)
+      .add(plan_, batches, top_k_, worker.scratch);
+}
+
+void TraceSums::expect(Worker& worker, std::int64_t batches) {
+  const bool were_few = worker.batches <= most_exact_batches;
+  worker.batches += batches;
+  if (were_few && worker.batches > most_exact_batches) use_bins(worker);
 }
 
 LayerSums& TraceSums::sums(std::unique_ptr<LayerSums>& part, const Worker& worker) const {

@@ -25,6 +25,8 @@ class TraceSums : public BatchSink {
   TraceSums(const ReportPlan& plan, const TraceInfo& trace, int workers);
 
   void batch(int worker, const Batch& batch) override;
+  bool takes_token_batches() const override;
+  void token_batches(int worker, const TokenBatches& batches) override;
 
   /// The sums of layer `index` of TraceInfo::layers over all workers, which lose them. Call after the trace
   /// is read.
@@ -41,6 +43,8 @@ class TraceSums : public BatchSink {
     std::int64_t batches = 0;
   };
 
+  /// Counts batches that are about to be added.
+  static void expect(Worker& worker, std::int64_t batches);
   LayerSums& sums(std::unique_ptr<LayerSums>& part, const Worker& worker) const;
   static void use_bins(Worker& worker);
 

@@ -12,6 +12,7 @@
 
 #include "traces/batch_log.hpp"
 #include "traces/id_runs.hpp"
+#include "traces/token_batches.hpp"
 #include "traces/warmup_rows.hpp"
 #include "traces/workers.hpp"
 
@@ -20,6 +21,7 @@ namespace {
 
 constexpr std::int64_t block_bytes = 256 << 10;
 constexpr std::size_t least_units_a_worker = 4;
+constexpr std::int64_t most_alike_tokens = 512;  // looked at together; one that is not alike parts them all
 
 std::size_t at(int axis) { return static_cast<std::size_t>(axis); }
 
@@ -78,10 +80,13 @@ class Reading {
         sink_(sink),
         workers_(workers),
         progress_(progress),
-        context_(context) {
+        context_(context),
+        token_batches_(array_.batch_tokens == 1 && !array_.plan.counts && sink.takes_token_batches()) {
     layers_ = static_cast<std::int64_t>(trace.info.layers.size());
     warmup_.resize(trace.info.layers.size());
     sums_.assign(static_cast<std::size_t>(workers), std::vector<LayerSums>(trace.info.layers.size()));
+    if (token_batches_)
+      alike_.assign(static_cast<std::size_t>(workers), std::vector<DistinctTokens>(trace.info.layers.size()));
     total_bytes_ = box_size(array_.boxes.whole()) * array_.boxes.array().number.bytes;
   }
 
@@ -109,6 +114,7 @@ class Reading {
         for (std::size_t i = 1; i < open.size(); ++i) open[0].add(open[i]);
         deliver(unit, open[0], 0);
       }
+    if (token_batches_) run_workers(workers_, [&](int worker) { deliver_alike(worker); });
     if (progress_) progress_(1, context_);
     return facts();
   }
@@ -126,14 +132,14 @@ class Reading {
   }
 
   void count_part(const Unit& unit, int worker, int part, int parts, OpenBatches& open) {
-    open.reset(unit_layers(unit) * unit_batches(unit), array_.experts);
+    open.reset(token_batches_ ? 1 : unit_layers(unit) * unit_batches(unit), array_.experts);
     BoxNumbers numbers;
     try {
       for (const Box& box : boxes_of(array_, unit, part, parts))
         array_.boxes.for_each_block(box, array_.plan.row, block_bytes, [&](const Box& block) {
           if (failed_) return;
           array_.boxes.read(block, numbers);
-          count_block(unit, block, numbers, open, sums_[static_cast<std::size_t>(worker)]);
+          count_block(unit, block, numbers, open, worker);
           report_progress(worker, static_cast<std::int64_t>(numbers.bytes.size()));
         });
     } catch (...) {
@@ -150,7 +156,7 @@ class Reading {
 
   /// Counts a block run by run: a run goes along the innermost axis that stays within a batch.
   void count_block(const Unit& unit, const Box& block, const BoxNumbers& numbers, OpenBatches& open,
-                   std::vector<LayerSums>& sums) const {
+                   int worker) {
     const AxisPlan& plan = array_.plan;
     int run_axis = -1;
     for (const int axis : plan.within)
@@ -177,10 +183,15 @@ class Reading {
       for (std::int64_t done = 0; done < run_tokens; done += table.rows) {
         if (run_axis >= 0) index[at(run_axis)] = block.begin[at(run_axis)] + done;
         const auto [batch, tokens] = batch_at(unit, index, run_axis, run_tokens - done);
-        table.rows = tokens;
-        count_run(table, index, run_axis, static_cast<std::size_t>(unit_layer * unit_batches(unit) + batch),
-                  open, sums[static_cast<std::size_t>(selected)]);
-        table.first += tokens * table.row_stride * number_bytes;
+        if (token_batches_) {
+          table.rows = std::min(run_tokens - done, most_alike_tokens);
+          count_tokens(unit, table, index, run_axis, selected, open, worker);
+        } else {
+          table.rows = tokens;
+          count_run(table, index, run_axis, static_cast<std::size_t>(unit_layer * unit_batches(unit) + batch),
+                    open, sums_of(worker, selected));
+        }
+        table.first += table.rows * table.row_stride * number_bytes;
       }
     });
   }
@@ -210,6 +221,24 @@ class Reading {
     return {batch - unit.first_batch, std::min(most, (left + step - 1) / step)};
   }
 
+  /// Takes a run of tokens that are a batch each: together where they are alike, else one after another.
+  void count_tokens(const Unit& unit, NumberTable tokens, std::vector<std::int64_t> index, int run_axis,
+                    std::int64_t selected, OpenBatches& open, int worker) {
+    const auto number_at = [&] { return unit.first_batch + batch_at(unit, index, run_axis, 1).batch; };
+    const NumberFormat& format = array_.boxes.array().number;
+    const std::int64_t warm = trace_.drop_warmup ? 0 : warmup_[static_cast<std::size_t>(selected)].tokens;
+    if (number_at() >= warm && alike_of(worker, selected).count(format, tokens, array_.experts)) return;
+    const std::int64_t count = tokens.rows;
+    tokens.rows = 1;
+    for (std::int64_t i = 0; i < count; ++i) {
+      open.reset(1, array_.experts);
+      count_run(tokens, index, run_axis, 0, open, sums_of(worker, selected));
+      deliver_batch(open, 0, selected, number_at(), worker);
+      tokens.first += tokens.row_stride * format.bytes;
+      if (run_axis >= 0) ++index[at(run_axis)];
+    }
+  }
+
   void count_run(const NumberTable& table, const std::vector<std::int64_t>& index, int run_axis,
                  std::size_t batch, OpenBatches& open, LayerSums& sums) const {
     const NumberFormat& format = array_.boxes.array().number;
@@ -230,8 +259,33 @@ class Reading {
     trace_.refuse(place, bad.reason);
   }
 
+  LayerSums& sums_of(int worker, std::int64_t selected) {
+    return sums_[static_cast<std::size_t>(worker)][static_cast<std::size_t>(selected)];
+  }
+
+  DistinctTokens& alike_of(int worker, std::int64_t selected) {
+    return alike_[static_cast<std::size_t>(worker)][static_cast<std::size_t>(selected)];
+  }
+
+  /// One worker's share of the layers, with what all workers counted of them.
+  void deliver_alike(int worker) {
+    for (std::int64_t selected = worker; selected < layers_; selected += workers_) {
+      DistinctTokens alike;
+      for (int counted_by = 0; counted_by < workers_; ++counted_by) alike.add(alike_of(counted_by, selected));
+      if (alike.tokens == 0) continue;
+      count_rows_of_file(alike.tokens * trace_.info.top_k);
+      LayerSums sums;
+      sums.tokens = alike.tokens;
+      sums.has_rows = true;
+      sums.repeats_one = trace_.info.top_k == 1;
+      sums_of(worker, selected).add(sums);
+      sink_.token_batches(worker, {trace_.info.layers[static_cast<std::size_t>(selected)], alike.tokens,
+                                   alike.rows_per_expert, alike.lowest_expert});
+    }
+  }
+
   void deliver(const Unit& unit, OpenBatches& open, int worker) {
-    if (failed_) return;
+    if (failed_ || token_batches_) return;  // count_tokens() delivered them
     const std::int64_t batches = unit_batches(unit);
     Box numbers = unit.box;
     for (std::int64_t layer = 0; layer < unit_layers(unit); ++layer) {
@@ -286,18 +340,26 @@ class Reading {
     std::int64_t assignments = 0;
     for (const std::int64_t of_expert : rows) {
       assignments += std::min(of_expert, most_rows + 1);
-      if (assignments > most_rows || total_rows_ + assignments > most_rows)
-        throw FileError(trace_.origin.path, trace_.origin.place, "the counts add up to more than 2^53 rows");
+      if (assignments > most_rows) refuse_rows();
     }
-    total_rows_ += assignments;
+    count_rows_of_file(assignments);
     if (array_.plan.counts && trace_.info.top_k > 0) batch.tokens = assignments / trace_.info.top_k;
     LayerSums sums;
     sums.tokens = batch.tokens;
     sums.unrouted = batch.unrouted;
     sums.duplicate_rows = batch.duplicate_rows;
     sums.has_rows = assignments > 0;
-    sums_[static_cast<std::size_t>(worker)][static_cast<std::size_t>(selected)].add(sums);
+    sums_of(worker, selected).add(sums);
     sink_.batch(worker, batch);
+  }
+
+  void count_rows_of_file(std::int64_t rows) {
+    if (total_rows_ + rows > most_rows) refuse_rows();
+    total_rows_ += rows;
+  }
+
+  [[noreturn]] void refuse_rows() const {
+    throw FileError(trace_.origin.path, trace_.origin.place, "the counts add up to more than 2^53 rows");
   }
 
   std::vector<LayerFacts> facts() const {
@@ -324,9 +386,11 @@ class Reading {
   int workers_;
   Progress progress_;
   void* context_;
+  bool token_batches_;
   std::int64_t layers_ = 0;
-  std::vector<WarmupRows> warmup_;            // by selected layer
-  std::vector<std::vector<LayerSums>> sums_;  // by worker and selected layer
+  std::vector<WarmupRows> warmup_;                  // by selected layer
+  std::vector<std::vector<LayerSums>> sums_;        // by worker and selected layer
+  std::vector<std::vector<DistinctTokens>> alike_;  // likewise, with token_batches_
   std::int64_t total_bytes_ = 0;
   std::atomic<std::int64_t> total_rows_ = 0;
   std::atomic<std::int64_t> done_bytes_ = 0;

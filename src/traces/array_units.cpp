@@ -10,6 +10,7 @@ namespace dropless::traces {
 namespace {
 
 constexpr std::int64_t open_counts_bytes = 16 << 20;
+constexpr std::int64_t cached_counts_bytes = 1 << 20;  // where any number of batches is a unit: a core's cache
 constexpr std::int64_t smallest_unit_bytes = 1 << 20;
 constexpr std::int64_t largest_unit_bytes = 64 << 20;
 constexpr std::int64_t units_a_worker = 16;  // so many that a slow one does not hold up the rest
@@ -43,7 +44,7 @@ std::vector<Unit> units_of_tokens(const BatchedArray& array, int workers,
       token_bytes * layers_a_unit * std::min(array.batch_tokens, array.layer_tokens());
   const std::int64_t batches_a_unit =
       std::max<std::int64_t>(1, std::min(target_bytes(array, workers) / batch_bytes,
-                                         open_counts_bytes / (array.experts * 8 * layers_a_unit)));
+                                         cached_counts_bytes / (array.experts * 8 * layers_a_unit)));
   std::vector<Unit> units;
   for (std::int64_t layer = 0; layer < layers; layer += layers_a_unit) {
     const std::int64_t selected = array.selected[static_cast<std::size_t>(layer)];

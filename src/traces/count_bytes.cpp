@@ -9,8 +9,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
+#include "dropless/integer_math.hpp"
 #include "traces/count_rows.hpp"
 
 namespace dropless::traces {
@@ -49,13 +51,14 @@ struct BitCounters {
     }
   }
 
-  /// Adds the 64 counters, summed over the lanes, to `counts`.
-  DROPLESS_INLINE void flush(std::int64_t* counts) const {
+  /// Adds the 64 counters, summed over the lanes, to `counts`; `added` masks at most went into a lane.
+  DROPLESS_INLINE void flush(std::int64_t added, std::int64_t* counts) const {
     // Lanes are added in the bit planes first: 64 counters at a time, no extraction.
-    constexpr int sum_planes = planes + 3;
-    std::uint64_t sum[lanes][sum_planes] = {};
+    const int used_planes = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(added)));
+    const int sum_planes = used_planes + 3;
+    std::uint64_t sum[lanes][planes + 3] = {};
     for (int lane = 0; lane < lanes; ++lane)
-      for (int p = 0; p < planes; ++p) sum[lane][p] = plane[p][lane];
+      for (int p = 0; p < used_planes; ++p) sum[lane][p] = plane[p][lane];
     for (int width = lanes / 2; width > 0; width /= 2)
       for (int lane = 0; lane < width; ++lane) {
         std::uint64_t carry = 0;
@@ -117,7 +120,8 @@ DROPLESS_INLINE bool count_masks(const std::uint8_t* ids, std::int64_t bytes, st
       for (int i = waiting; i < 8; ++i) pending[w][i] = Lanes{};
     add_pending();
   }
-  for (int w = 0; w < words; ++w) counters[w].flush(rows_per_expert + 64 * w);
+  const std::int64_t masks_a_lane = ceil_div(bytes, 8 * lanes) * (8 / top_k);
+  for (int w = 0; w < words; ++w) counters[w].flush(masks_a_lane, rows_per_expert + 64 * w);
   std::uint64_t seen_bits = 0;
   for (int lane = 0; lane < lanes; ++lane) seen_bits |= seen[lane];
   constexpr std::uint64_t outside = (256 - 64 * std::uint64_t{words}) * 0x0101010101010101;
@@ -197,7 +201,7 @@ std::uint8_t largest_byte(const std::uint8_t* bytes, std::int64_t count) {
 bool count_distinct_bytes(const std::uint8_t* ids, std::int64_t tokens, std::int64_t top_k,
                           std::int64_t experts, std::int64_t* rows_per_expert) {
   // A short run is not worth summing 64 counters for.
-  if (tokens < 64) return false;
+  if (tokens < 32) return false;
   const CountMasks count = for_shape(top_k, experts);
   std::array<std::int64_t, 256> found{};
   if (count == nullptr || !count(ids, tokens * top_k, found.data())) return false;

@@ -48,10 +48,6 @@ void merge(RunFacts& facts, const RunFacts& more) {
   facts.repeats_one &= more.repeats_one;
 }
 
-bool dense_bytes(const NumberFormat& format, const NumberTable& rows) {
-  return format.is_byte() && rows.column_stride == 1 && rows.row_stride == rows.columns;
-}
-
 }  // namespace
 
 RunFacts count_ids(const NumberFormat& format, const NumberTable& rows, std::int64_t experts,
@@ -68,7 +64,7 @@ RunFacts count_ids(const NumberFormat& format, const NumberTable& rows, std::int
            fmt::format("expert id {} with {} experts", ids[more.bad_id], experts)};
     return false;
   };
-  if (dense_bytes(format, rows)) {
+  if (is_dense_bytes(format, rows)) {
     count(reinterpret_cast<const std::uint8_t*>(rows.first), rows.rows, 0);
     return facts;
   }
@@ -129,7 +125,7 @@ void add_counts(const NumberFormat& format, const NumberTable& rows, std::int64_
 
 std::int64_t largest_id(const NumberFormat& format, const NumberTable& rows, BadNumber& bad) {
   thread_local std::vector<std::int64_t> numbers;
-  if (dense_bytes(format, rows) && rows.rows > 0)
+  if (is_dense_bytes(format, rows) && rows.rows > 0)
     return largest_byte(reinterpret_cast<const std::uint8_t*>(rows.first), rows.rows * rows.columns);
   std::int64_t largest = -1;
   for_each_chunk(format, rows, [&](const NumberTable& chunk, std::int64_t first_number) {

@@ -32,6 +32,11 @@ std::int64_t read_integers(const NumberFormat& format, const NumberTable& table,
 /// The same for a format with is_byte(), which every value fits.
 void read_bytes(const NumberTable& table, std::uint8_t* out);
 
+/// Whether the table is bytes that lie one after another, row-major.
+inline bool is_dense_bytes(const NumberFormat& format, const NumberTable& table) {
+  return format.is_byte() && table.column_stride == 1 && table.row_stride == table.columns;
+}
+
 /// The number at `bytes` as text, for messages.
 std::string number_text(const NumberFormat& format, const std::byte* bytes);
 

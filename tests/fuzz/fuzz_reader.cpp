@@ -15,6 +15,7 @@ namespace {
 class Ignore : public dropless::BatchSink {
  public:
   void batch(int, const dropless::Batch&) override {}
+  bool takes_token_batches() const override { return true; }
 };
 
 void open_and_read(const std::string& path, const dropless::TraceOptions& options) {
@@ -38,6 +39,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   options.experts = 8;
   options.batch_tokens = 3;
   options.drop_warmup = true;
+  open_and_read(path, options);
+  options.batch_tokens = 1;
   open_and_read(path, options);
   options = {};
   open_and_read(path, options);  // the format detected

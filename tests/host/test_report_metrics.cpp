@@ -25,7 +25,7 @@ TEST_CASE("report metrics: imbalance of a batch equals its definitions") {
       rows[0] += 1;
       RowHistogram histogram;
       const BatchRows batch(rows, 0, 0);
-      const Imbalance measures = imbalance(batch, gini(batch, histogram));
+      const Imbalance measures = imbalance(batch, gini(batch, 1, histogram));
       const double experts = static_cast<double>(rows.size());
       const double mean = std::accumulate(rows.begin(), rows.end(), 0.0) / experts;
       CHECK(measures.max_over_mean ==
