@@ -1,5 +1,7 @@
-// What the GPU example needs beside dropless: device vectors that hold bf16 values, and relu over them.
+// What the GPU examples need beside dropless: device vectors that hold bf16 values, and their way to and from
+// the host.
 #pragma once
+#include <thrust/copy.h>
 #include <thrust/device_vector.h>
 #include <thrust/host_vector.h>
 
@@ -7,7 +9,6 @@
 #include <vector>
 
 #include "dropless/float16.hpp"
-#include "dropless/stream.hpp"
 
 namespace toy {
 
@@ -32,15 +33,11 @@ inline std::vector<float> to_host(const DeviceValues& values) {
     result.push_back(dropless::float_from_bf16(pattern));
   return result;
 }
-
-inline __global__ void relu_kernel(std::uint16_t* values, std::int64_t count) {
-  const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i < count && values[i] >= 0x8000) values[i] = 0;  // the sign is the highest bit
-}
-
-inline void relu(void* values, std::int64_t count, dropless::Stream stream) {
-  relu_kernel<<<static_cast<unsigned>((count + 255) / 256), 256, 0, stream>>>(
-      static_cast<std::uint16_t*>(values), count);
+inline std::vector<float> to_host(const thrust::device_vector<float>& values) {
+  cudaDeviceSynchronize();
+  std::vector<float> result(values.size());
+  thrust::copy(values.begin(), values.end(), result.begin());
+  return result;
 }
 
 }  // namespace toy

@@ -1,8 +1,7 @@
 // A layer's experts on the CPU, for trying things where there is no GPU: layer_on_gpu.cu in float, as one
 // call of the CPU reference.
-#include <cstdio>
-
 #include "dropless/expert_mlp_reference.hpp"
+#include "exit_code.hpp"
 #include "toy_layer.hpp"
 
 namespace {
@@ -36,10 +35,5 @@ std::vector<float> expert_layer(const std::vector<float>& x, const std::vector<f
 }  // namespace
 
 int main() {
-  try {
-    return check(expert_layer(make_x(), make_w1(), make_w2())) ? 0 : 1;
-  } catch (const Error& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  return exit_code([] { return check(expert_layer(make_x(), make_w1(), make_w2())); });
 }

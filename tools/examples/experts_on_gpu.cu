@@ -1,12 +1,11 @@
 // A layer's experts on the GPU, twice: over packed rows, which is what to use for MoE layers, and as
 // block-sparse products in the MegaBlocks style. All memory is the caller's, and nothing in the two functions
 // waits.
-#include <cstdio>
-
 #include "device_values.cuh"
 #include "dropless/device_block_topology.hpp"
 #include "dropless/expert_products.hpp"
 #include "dropless/permutation.hpp"
+#include "exit_code.hpp"
 #include "toy_layer.hpp"
 
 namespace {
@@ -26,6 +25,16 @@ struct Layer {
 struct Scratch {
   void *x_rows, *h, *y_rows;
 };
+
+__global__ void relu_kernel(std::uint16_t* values, std::int64_t count) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i < count && values[i] >= 0x8000) values[i] = 0;  // the sign is the highest bit
+}
+
+void relu(void* values, std::int64_t count, Stream stream) {
+  relu_kernel<<<static_cast<unsigned>((count + 255) / 256), 256, 0, stream>>>(
+      static_cast<std::uint16_t*>(values), count);
+}
 
 // Packed: rows of all experts back to back, no padding. A row is multiplied by its own expert's matrices.
 void packed_layer(const Topology& topology, const Layer& layer, const Scratch& scratch, Stream stream) {
@@ -92,10 +101,5 @@ bool run(Stream stream) {
 }  // namespace
 
 int main() {
-  try {
-    return run(nullptr) ? 0 : 1;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  return exit_code([] { return run(nullptr); });
 }

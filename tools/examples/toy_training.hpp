@@ -118,9 +118,11 @@ bool train(Experts layer) {
 
     Parameters gradient;
     gradient.router = router_gradient(x, routing, layer.backward(out_gradient, gradient));
-    for (Values Parameters::*part : {&Parameters::router, &Parameters::up, &Parameters::up_bias,
-                                     &Parameters::down, &Parameters::down_bias})
-      descend(parameters.*part, gradient.*part);
+    descend(parameters.router, gradient.router);
+    descend(parameters.up, gradient.up);
+    descend(parameters.up_bias, gradient.up_bias);
+    descend(parameters.down, gradient.down);
+    descend(parameters.down_bias, gradient.down_bias);
   }
   return loss < first_loss / 10;
 }

@@ -1,8 +1,7 @@
 // Trains a layer of experts and its router on the CPU reference: the loop of toy_training.hpp, whose loss
 // falls.
-#include <cstdio>
-
 #include "dropless/expert_mlp_reference.hpp"
+#include "exit_code.hpp"
 #include "toy_training.hpp"
 
 namespace {
@@ -64,10 +63,5 @@ class ExpertsOnCpu {
 }  // namespace
 
 int main() {
-  try {
-    return training::train(ExpertsOnCpu()) ? 0 : 1;
-  } catch (const Error& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
+  return exit_code([] { return training::train(ExpertsOnCpu()); });
 }
