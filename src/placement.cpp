@@ -6,6 +6,7 @@
 #include <queue>
 
 #include "dropless/error.hpp"
+#include "dropless/row_tiles.hpp"
 
 namespace dropless {
 namespace {
@@ -149,16 +150,32 @@ RankRows::RankRows(const std::vector<std::int64_t>& physical_to_logical, std::in
   for (Slot& slot : slots_) slot.copies = copies[static_cast<std::size_t>(slot.expert)];
 }
 
-std::int64_t RankRows::of_rank(std::int64_t rank, ArrayView<const std::int64_t> rows_per_expert) const {
+template <class Use>
+void RankRows::for_each_slot(std::int64_t rank, ArrayView<const std::int64_t> rows_per_expert,
+                             Use use) const {
   const auto slots = static_cast<std::int64_t>(slots_.size());
   const auto end = static_cast<std::size_t>(first_slot_of_rank(rank + 1, ranks_, slots));
-  std::int64_t sum = 0;
   for (auto i = static_cast<std::size_t>(first_slot_of_rank(rank, ranks_, slots)); i < end; ++i) {
     const Slot& slot = slots_[i];
     const std::int64_t rows = rows_per_expert[static_cast<std::size_t>(slot.expert)];
-    sum += slot.copies == 1 ? rows : rows / slot.copies + (slot.copy < rows % slot.copies);
+    use(slot.copies == 1 ? rows : rows / slot.copies + (slot.copy < rows % slot.copies));
   }
+}
+
+std::int64_t RankRows::of_rank(std::int64_t rank, ArrayView<const std::int64_t> rows_per_expert) const {
+  std::int64_t sum = 0;
+  for_each_slot(rank, rows_per_expert, [&](std::int64_t rows) { sum += rows; });
   return sum;
+}
+
+BatchWork RankRows::work_of_rank(std::int64_t rank, ArrayView<const std::int64_t> rows_per_expert) const {
+  BatchWork work;
+  for_each_slot(rank, rows_per_expert, [&](std::int64_t rows) {
+    work.rows += rows;
+    work.scheduled_rows += scheduled_rows(rows, RowTileRule{});
+    work.active_experts += rows > 0;
+  });
+  return work;
 }
 
 std::int64_t RankRows::most(ArrayView<const std::int64_t> rows_per_expert) const {

@@ -10,11 +10,12 @@
 #include "built_in_data.hpp"
 #include "dropless/error.hpp"
 #include "dropless/integer_math.hpp"
+#include "dropless/row_tiles.hpp"
 
 namespace dropless {
 namespace {
 
-constexpr std::int64_t tile_rows = 128, tile_columns = 256;
+constexpr std::int64_t tile_rows = RowTileRule{}.tile_rows;
 
 std::vector<HardwareProfile> parse_known_hardware() {
   std::vector<HardwareProfile> profiles;
@@ -70,7 +71,7 @@ ModelledTime product_time(const TimeModel& model, const BatchWork& work, std::in
   const double weights = real(active) * real(k) * real(n), elements_a_row = real(k) + real(n);
   const double bytes = (weights + real(work.rows) * elements_a_row) * real(element_bytes(dtype));
   const std::int64_t tiles =
-      std::max(active, ceil_div(work.scheduled_rows, tile_rows)) * ceil_div(n, tile_columns);
+      std::max(active, ceil_div(work.scheduled_rows, tile_rows)) * ceil_div(n, widest_tile_columns);
   const double slots = real(ceil_div(tiles, model.hardware.sms)) * real(model.hardware.sms);
   const double flops = 2 * real(work.scheduled_rows) * real(k) * real(n) * slots / real(tiles);
   // GB/s and GFLOP/s are a thousand bytes and FLOPs a microsecond.

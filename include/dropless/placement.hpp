@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "dropless/array_view.hpp"
+#include "dropless/time_model.hpp"
 
 namespace dropless {
 
@@ -44,11 +45,17 @@ class RankRows {
   std::int64_t most(ArrayView<const std::int64_t> rows_per_expert) const;
   /// Rows of rank `rank`.
   std::int64_t of_rank(std::int64_t rank, ArrayView<const std::int64_t> rows_per_expert) const;
+  /// What this library's products compute on rank `rank`: the rows of each copy in tiles of their own.
+  BatchWork work_of_rank(std::int64_t rank, ArrayView<const std::int64_t> rows_per_expert) const;
 
  private:
   struct Slot {
     std::int64_t expert = 0, copies = 1, copy = 0;
   };
+  /// Calls use(rows) for each slot of the rank.
+  template <class Use>
+  void for_each_slot(std::int64_t rank, ArrayView<const std::int64_t> rows_per_expert, Use use) const;
+
   std::vector<Slot> slots_;
   std::int64_t ranks_ = 0;
 };

@@ -63,6 +63,8 @@ struct RankBalance {
   std::int64_t fullest_rank_rows = 0;  ///< rows of a batch's fullest rank, summed
   /// Rows of the fullest rank / mean rows of a rank: mean over batches, and percentiles.
   double max_over_mean = 0, p50 = 0, p95 = 0, p99 = 0, max = 0;
+  /// With widths and ReportOptions::time: what this library's products take on a batch's slowest rank.
+  std::optional<TimeFigures> slowest_rank;
 };
 
 /// The ranks of every batch under one placement, warm-up rows left out.

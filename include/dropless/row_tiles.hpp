@@ -28,6 +28,9 @@ struct RowTile {
   std::int32_t expert_row;
 };
 
+/// The most columns of an output that any tile of this library's products holds.
+inline constexpr std::int64_t widest_tile_columns = 256;
+
 /// The most rows any tile holds: a quarter more than tile_rows, in whole granules.
 DROPLESS_HOST_DEVICE constexpr std::int32_t tallest_tile_rows(RowTileRule rule) {
   return static_cast<std::int32_t>((std::int64_t{rule.tile_rows} + rule.tile_rows / 4) / rule.granule *

@@ -85,6 +85,31 @@ std::string dropping_line(const Report& report, const RoutingFigures& figures, s
       compared(time_of(policy), time_of(figures.policies[best])), report.policies[best].name);
 }
 
+/// Of placements that were fitted, what the batches say which the fit has not seen.
+const RankBalance& scored(const PlacementFigures& placement) {
+  return placement.second_half ? *placement.second_half : placement.all;
+}
+
+/// Empty where no placement has a time.
+std::string placement_line(const std::vector<PlacementFigures>& placements) {
+  const auto by_time = [](const PlacementFigures& a, const PlacementFigures& b) {
+    return scored(a).slowest_rank->us < scored(b).slowest_rank->us;
+  };
+  for (const PlacementFigures& placement : placements)
+    if (!scored(placement).slowest_rank) return "";
+  if (placements.size() < 2) return "";
+  const auto [least, most] = std::minmax_element(placements.begin(), placements.end(), by_time);
+  const double us = scored(*least).slowest_rank->us;
+  std::string line = "Of the placements, ";
+  if (same_time(scored(*most).slowest_rank->us, us))
+    line += "all take the same time on a batch's slowest rank";
+  else
+    line += fmt::format("{} takes least time on a batch's slowest rank, {} {}", least->placement,
+                        most->placement, compared(scored(*most).slowest_rank->us, us));
+  return line + (least->second_half ? ", over the batches that no placement was fitted to" : "") +
+         " (slowest_rank_time_us).";
+}
+
 }  // namespace
 
 std::vector<std::string> what_to_do(const Report& report) {
@@ -103,8 +128,10 @@ std::vector<std::string> what_to_do(const Report& report) {
   std::vector<std::string> lines;
   if (best) {
     lines.push_back(fastest_line(report, figures, *best));
+    const std::string placement = report.totals.ranks ? placement_line(report.totals.ranks->placements) : "";
+    if (!placement.empty()) lines.push_back(placement);
     lines.push_back(bound_line(report, figures, *best));
-    if (dropping) lines.push_back(dropping_line(report, figures, *dropping, *best));
+    if (dropping && placement.empty()) lines.push_back(dropping_line(report, figures, *dropping, *best));
   }
   return lines;
 }

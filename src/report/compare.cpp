@@ -39,6 +39,35 @@ const json& entry(const json& list, const char* key, const json& value) {
   return found == list.end() ? null : *found;
 }
 
+/// The change of a sum over batches as its mean over them, for the sides may have cut other batches; null
+/// where a side does not know it.
+json change_a_batch(const json& a, const json& b, const char* sum, const json& batches_a,
+                    const json& batches_b) {
+  if (!member(a, sum).is_number() || !member(b, sum).is_number()) return nullptr;
+  const auto mean = [&](const json& figures, const json& batches) {
+    return member(figures, sum).get<double>() / std::max(1.0, batches.get<double>());
+  };
+  return change(mean(a, batches_a), mean(b, batches_b));
+}
+
+/// Null unless both sides have as many ranks; placements in A's order.
+json rank_changes(const json& a, const json& b) {
+  if (!a.is_object() || !b.is_object() || member(a, "ranks") != member(b, "ranks")) return nullptr;
+  json out = {{"ranks", member(a, "ranks")}, {"placements", json::array()}};
+  for (const json& placement : member(a, "placements")) {
+    const json& counterpart = entry(member(b, "placements"), "placement", member(placement, "placement"));
+    if (counterpart.is_null()) continue;
+    const json &all_a = member(placement, "all"), &all_b = member(counterpart, "all");
+    out["placements"].push_back(
+        {{"placement", member(placement, "placement")},
+         {"max_over_mean", change(number(all_a, "max_over_mean"), number(all_b, "max_over_mean"))},
+         {"slowest_rank_time_a_batch_us",
+          change_a_batch(all_a, all_b, "slowest_rank_time_us", number(all_a, "batches"),
+                         number(all_b, "batches"))}});
+  }
+  return out;
+}
+
 /// What the figures of two totals, or of two layers, have in common; policies in A's order.
 json changes(const json& a, const json& b) {
   json out;
@@ -47,10 +76,14 @@ json changes(const json& a, const json& b) {
   for (const json& policy : member(a, "policies")) {
     const json& counterpart = entry(member(b, "policies"), "policy", member(policy, "policy"));
     if (counterpart.is_null()) continue;
-    out["policies"].push_back({{"policy", member(policy, "policy")},
-                               {"padding_fraction", change(number(policy, "padding_fraction"),
-                                                           number(counterpart, "padding_fraction"))}});
+    out["policies"].push_back(
+        {{"policy", member(policy, "policy")},
+         {"padding_fraction",
+          change(number(policy, "padding_fraction"), number(counterpart, "padding_fraction"))},
+         {"time_a_batch_us", change_a_batch(policy, counterpart, "time_us", number(a, "batches_with_rows"),
+                                            number(b, "batches_with_rows"))}});
   }
+  out["ranks"] = rank_changes(member(a, "ranks"), member(b, "ranks"));
   return out;
 }
 
@@ -71,6 +104,7 @@ json side(const json& report, const json& other) {
        {"path", "format", "experts", "top_k", "layers", "batches", "cumulative", "warnings"})
     out[key] = member(trace, key);
   out["useful_rows"] = number(totals, "useful_rows");
+  out["hardware"] = member(member(report, "hardware"), "name");
   out["policies_only_here"] =
       policies_missing_from(member(member(other, "totals"), "policies"), member(totals, "policies"));
   return out;

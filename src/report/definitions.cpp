@@ -77,13 +77,16 @@ const std::vector<MetricDefinition>& metric_definitions() {
        "rows are split evenly) or from a file; max_over_mean is the rows of a batch's fullest rank / mean "
        "rows of a rank, over batches with rows"},
       {"fullest_rank_rows", "rows of each batch's fullest rank, summed over batches"},
+      {"slowest_rank_time_us",
+       "a model, not a measurement: time_us of each rank's rows in this library's tiles, of the rank that "
+       "takes longest in a batch, summed over batches; p50, p95 and p99 are over batches with rows"},
       {"sms",
        "multiprocessors of the GPU, each with one tile at a time: they decide waves, idle_share and "
        "idle_share_of_last_wave"},
       {"tiles",
-       fmt::format("tiles of this library's up product, at most {} rows by 256 columns (one column of tiles "
+       fmt::format("tiles of this library's up product, at most {} rows by {} columns (one column of tiles "
                    "where widths are not known), summed over batches",
-                   tallest_tile_rows(RowTileRule{}))},
+                   tallest_tile_rows(RowTileRule{}), widest_tile_columns)},
       {"waves", "ceil(tiles / SMs) of each batch, summed"},
       {"idle_share_of_last_wave",
        "share of the SMs without a tile in a batch's last wave; the mean over batches"},

@@ -73,7 +73,13 @@ std::string sweeps(const json& sweep) {
             "The trace cut into batches of each size. Every other figure of this page is of batches of {} "
             "tokens.",
             html_count(member(sizes.back(), "batch_tokens"))),
-        batch_sweep_chart(sizes));
+        batch_padding_chart(sizes));
+  if (!sizes.empty())
+    pictures +=
+        section("Time by batch size",
+                "Both forward products of a batch, mean over batches: a model, not a measurement. A policy "
+                "that drops every row of some size is left out.",
+                batch_time_chart(sizes));
   for (const json& curve : member(sweep, "capacity"))
     pictures +=
         section("Capacity factor: " + html_words(curve, "system"),
@@ -142,10 +148,15 @@ std::string html_page(const json& report) {
                "How many batches waste which share of their rows at a block of 128.", padding_of_batches),
        section("Rows of the batches", "How many batches hold how many useful rows.",
                rows_histogram_chart(member(batches, "rows_histogram")))});
+  const json& ranks = member(totals, "ranks");
+  page += section(
+      "Experts on " + html_count(member(ranks, "ranks")) + " ranks",
+      "Rows of a batch's fullest rank / mean rows of a rank, over batches with rows, warm-up left out; "
+      "the time of the slowest rank is a model, not a measurement.",
+      placement_table(member(ranks, "placements")));
   page += section("Layers", "Imbalance of each layer; the definitions stand below.", layer_table(layers));
   page +=
       side_by_side({record("Model", member(report, "model")), record("Hardware", member(report, "hardware")),
-                    record("Expert-parallel ranks", member(totals, "ranks")),
                     record("Tiles and waves", member(totals, "tiles"))});
   page += record("Definitions", member(report, "definitions"));
   page += record("Record", member(report, "record"));

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "report/html_text.hpp"
@@ -90,6 +91,43 @@ std::string time_table(const json& policies) {
                 {"time_p95_us", "p95,<br>us", html_decimal},
                 {"time_p99_us", "p99,<br>us", html_decimal},
                 {"memory_bound_share", "batches bound<br>by memory", percent_and_meter}});
+}
+
+std::string placement_table(const json& placements) {
+  json rows = json::array();
+  for (const json& placement : placements)
+    for (const auto& [part, batches] : {std::pair{"all", ""},
+                                        {"first_half", "first half of the batches (fitted)"},
+                                        {"second_half", "second half (not seen)"}}) {
+      const json& balance = member(placement, part);
+      if (!balance.is_object() || (*part == 'a' && member(placement, "first_half").is_object())) continue;
+      json row = balance;
+      row["placement"] = member(placement, "placement");
+      row["part"] = batches;
+      row["replicas"] = member(placement, "replicas");
+      row["extra_weight_bytes"] =
+          member(placement, "replicas") == 0 ? json() : member(placement, "extra_weight_bytes");
+      const json &sum = member(balance, "slowest_rank_time_us"), &count = member(balance, "batches");
+      if (sum.is_number() && count.is_number() && count > 0)
+        row["mean_us"] = sum.get<double>() / count.get<double>();
+      rows.push_back(std::move(row));
+    }
+  const auto heading = [](const json& row) {
+    return html_words(row, "placement") + "<small>" + html_words(row, "part") + "</small>";
+  };
+  return table(rows, "placement", heading,
+               {{"batches", "batches<br>with rows", html_count},
+                {"max_over_mean", "fullest / mean rank,<br>mean", html_decimal},
+                {"max_over_mean_p50", "p50", html_decimal},
+                {"max_over_mean_p95", "p95", html_decimal},
+                {"max_over_mean_p99", "p99", html_decimal},
+                {"max_over_mean_max", "max", html_decimal},
+                {"mean_us", "slowest rank,<br>mean us", html_decimal},
+                {"slowest_rank_time_p50_us", "p50,<br>us", html_decimal},
+                {"slowest_rank_time_p95_us", "p95,<br>us", html_decimal},
+                {"slowest_rank_time_p99_us", "p99,<br>us", html_decimal},
+                {"replicas", "replicas<br>a layer", html_count, is_above_zero},
+                {"extra_weight_bytes", "weights of<br>replicas", html_bytes}});
 }
 
 std::string layer_table(const json& layers) {

@@ -13,6 +13,10 @@ std::string policy_table(const nlohmann::ordered_json& policies, bool padding_is
 /// A line a policy: its modelled time and what bounds it; empty where no policy has a time.
 std::string time_table(const nlohmann::ordered_json& policies);
 
+/// A line a placement of experts on ranks, or one for each half of the batches: how even its ranks are and
+/// the modelled time of the slowest one.
+std::string placement_table(const nlohmann::ordered_json& placements);
+
 /// A line a layer: its imbalance.
 std::string layer_table(const nlohmann::ordered_json& layers);
 

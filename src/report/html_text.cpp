@@ -62,7 +62,12 @@ std::string html_words(const nlohmann::ordered_json& object, const char* name) {
 }
 
 std::string html_count(const nlohmann::ordered_json& value) {
-  if (!value.is_number_integer()) return value.is_number() ? html_decimal(value) : absent;
+  if (!value.is_number()) return absent;
+  if (!value.is_number_integer()) {
+    const double number = value.get<double>();
+    const bool whole = number == std::floor(number) && std::abs(number) < 1e15;
+    return whole ? html_count(static_cast<std::int64_t>(number)) : html_decimal(value);
+  }
   const std::string digits = value.dump();
   std::string grouped;
   for (std::size_t i = 0; i < digits.size(); ++i) {

@@ -1,9 +1,7 @@
 // The sums over batches turned into the figures of a report: ratios, means, percentiles, FLOPs and bytes.
 #include <algorithm>
-#include <numeric>
 
 #include "dropless/cost.hpp"
-#include "dropless/placement.hpp"
 #include "report/layer_sums.hpp"
 
 namespace dropless {
@@ -104,11 +102,8 @@ RoutingFigures LayerSums::layer_figures(const ReportPlan& plan) const {
   out.summed_max_over_mean = summed.max_over_mean;
   out.summed_coefficient_of_variation = summed.coefficient_of_variation;
   out.summed_gini = summed.gini;
-  const auto first_of = [&](std::int64_t rank) {
-    return rows_per_expert_.begin() + first_slot_of_rank(rank, plan.ranks, plan.experts);
-  };
   for (std::int64_t rank = 0; rank < plan.ranks; ++rank)
-    out.ranks->rows_per_rank.push_back(std::accumulate(first_of(rank), first_of(rank + 1), std::int64_t{0}));
+    out.ranks->rows_per_rank.push_back(plan.contiguous_ranks->of_rank(rank, rows_per_expert_));
   return out;
 }
 

@@ -2,9 +2,7 @@
 #include "report/layer_sums.hpp"
 
 #include <algorithm>
-#include <numeric>
 
-#include "dropless/placement.hpp"
 #include "dropless/row_tiles.hpp"
 
 namespace dropless {
@@ -87,12 +85,12 @@ void LayerSums::add_alike(const ReportPlan& plan, const BatchRows& rows, std::in
   gini_.add(measures.gini, times);
   add_policies(plan, rows, times, scratch);
   if (plan.sms > 0) add_tiles(plan, rows, times);
-  if (times_) times_->add(*plan.time, *plan.model, plan.policies, rows, times, scratch.fractions);
 }
 
 void LayerSums::add_policies(const ReportPlan& plan, const BatchRows& rows, std::int64_t times,
                              BatchScratch& scratch) {
   scratch.fractions.resize(policies_.size());
+  scratch.times.clear();
   for (std::size_t i = 0; i < policies_.size(); ++i) {
     const PolicyCost cost = plan.policies[i].cost(rows);
     PolicySums& sums = policies_[i];
@@ -104,8 +102,13 @@ void LayerSums::add_policies(const ReportPlan& plan, const BatchRows& rows, std:
     sums.metadata += times * cost.metadata_bytes.value_or(0);
     sums.metadata_known &= cost.metadata_bytes.has_value();
     scratch.fractions[i] = padding_fraction(cost.scheduled_rows, cost.kept_rows, cost.added_rows);
+    if (times_)
+      scratch.times.push_back(batch_time(
+          *plan.time, {cost.kept_rows + cost.added_rows, cost.scheduled_rows, rows.active_experts()},
+          *plan.model));
   }
   padding_.add(scratch.fractions.data(), times);
+  if (times_) times_->add(scratch.times, times);
   for (std::size_t i = 0; i < report_blocks.size(); ++i)
     scheduled_by_block_[i] += times * rows.rounded_up(report_blocks[i]);
   const double padding_of_128 = padding_fraction(rows.rounded_up(128), rows.rows(), 0);
@@ -113,13 +116,7 @@ void LayerSums::add_policies(const ReportPlan& plan, const BatchRows& rows, std:
 }
 
 void LayerSums::add_ranks(const ReportPlan& plan, const BatchRows& rows) {
-  std::int64_t most = 0;
-  const std::int64_t* counts = rows.rows_per_expert().data();
-  for (std::int64_t rank = 0; rank < plan.ranks; ++rank) {
-    const std::int64_t begin = first_slot_of_rank(rank, plan.ranks, plan.experts);
-    const std::int64_t end = first_slot_of_rank(rank + 1, plan.ranks, plan.experts);
-    most = std::max(most, std::accumulate(counts + begin, counts + end, std::int64_t{0}));
-  }
+  const std::int64_t most = plan.contiguous_ranks->most(rows.rows_per_expert());
   const double max_over_mean =
       static_cast<double>(most) * static_cast<double>(plan.ranks) / static_cast<double>(rows.rows());
   ranks_.max_over_mean.add(max_over_mean);

@@ -20,7 +20,8 @@ struct ReportPlan {
   std::vector<Policy> policies;
   std::int64_t experts = 0;
   std::int64_t ranks = 0, sms = 0;
-  std::int64_t column_tiles = 1;  ///< tiles side by side that cover the up product's columns
+  std::optional<RankRows> contiguous_ranks;  ///< with ranks
+  std::int64_t column_tiles = 1;             ///< tiles side by side that cover the up product's columns
   std::optional<ModelShape> model;
   std::optional<TimeModel> time;  ///< only with a model
 };
@@ -34,6 +35,7 @@ void check_rows_of_layer(std::int64_t rows);
 struct BatchScratch {
   GiniCounter gini;
   std::vector<double> fractions;
+  std::vector<ModelledTime> times;
 };
 
 class LayerSums {

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "dropless/report.hpp"
+#include "dropless/row_tiles.hpp"
 #include "report/histograms.hpp"
 #include "report/rank_placements.hpp"
 #include "report/trace_sums.hpp"
@@ -11,8 +12,6 @@
 
 namespace dropless {
 namespace {
-
-constexpr std::int64_t tile_columns = 256;  // of the kernels' tiles
 
 ReportPlan make_plan(const TraceInfo& trace, const ReportOptions& options) {
   ReportPlan plan;
@@ -23,6 +22,8 @@ ReportPlan make_plan(const TraceInfo& trace, const ReportOptions& options) {
   if (plan.ranks < 0 || plan.ranks > plan.experts)
     throw Error("ranks", std::to_string(plan.ranks),
                 "1 to the number of experts, " + std::to_string(plan.experts));
+  if (plan.ranks > 0)
+    plan.contiguous_ranks.emplace(contiguous_placement(plan.experts, plan.ranks), plan.experts, plan.ranks);
   if (plan.sms < 0 || plan.sms > 1 << 20) throw Error("sms", std::to_string(plan.sms), "1 to 2^20");
   const ModelShape shape = options.model.value_or(ModelShape{});
   if (options.model) {
@@ -32,7 +33,7 @@ ReportPlan make_plan(const TraceInfo& trace, const ReportOptions& options) {
       check_time_model(*options.time, shape.dtype);
       plan.time = options.time;
     }
-    plan.column_tiles = ceil_div(up_columns(shape.mlp, shape.d_ff), tile_columns);
+    plan.column_tiles = ceil_div(up_columns(shape.mlp, shape.d_ff), widest_tile_columns);
   }
   const bool tokens_known = !trace.counts_only || trace.top_k > 0;
   for (const std::string& name : options.policies.empty() ? default_policies(tokens_known) : options.policies)

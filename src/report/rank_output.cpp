@@ -1,8 +1,9 @@
-// One line a placement: all batches, or with balanced the two halves side by side.
+// One line a placement and figure: all batches, or with balanced the two halves side by side.
 #include "report/rank_output.hpp"
 
 #include <fmt/format.h>
 
+#include "report/record.hpp"
 #include "report/text_format.hpp"
 
 namespace dropless {
@@ -14,14 +15,45 @@ std::string balance_columns(const RankBalance& balance) {
                      balance.p95, balance.p99, balance.max);
 }
 
+std::string time_columns(const RankBalance& balance) {
+  if (balance.batches == 0) return fmt::format("{:>42}", "no batch with rows");
+  const TimeFigures& time = *balance.slowest_rank;
+  return fmt::format("{:>12.1f}{:>10.1f}{:>10.1f}{:>10.1f}", time.us / static_cast<double>(balance.batches),
+                     time.p50, time.p95, time.p99);
+}
+
+/// A line a placement, of all batches or of the two halves side by side.
+std::string table(const std::vector<PlacementFigures>& placements, const std::string& columns,
+                  std::string (*columns_of)(const RankBalance&)) {
+  const bool halves = placements.front().first_half.has_value();
+  std::string out = halves ? fmt::format("{:<12}{:>42}{:>42}\n", "", "first half of the batches (fitted)",
+                                         "second half (not seen)")
+                           : "";
+  out += fmt::format("{:<12}{}{}\n", "placement", columns, halves ? columns : "");
+  for (const PlacementFigures& placement : placements)
+    out += fmt::format("{:<12}{}{}\n", placement.placement,
+                       columns_of(halves ? *placement.first_half : placement.all),
+                       halves ? columns_of(*placement.second_half) : "");
+  return out;
+}
+
 nlohmann::ordered_json balance_json(const RankBalance& balance) {
-  return {{"batches", balance.batches},
-          {"max_over_mean", balance.max_over_mean},
-          {"max_over_mean_p50", balance.p50},
-          {"max_over_mean_p95", balance.p95},
-          {"max_over_mean_p99", balance.p99},
-          {"max_over_mean_max", balance.max},
-          {"fullest_rank_rows", balance.fullest_rank_rows}};
+  nlohmann::ordered_json out = {{"batches", balance.batches},
+                                {"max_over_mean", balance.max_over_mean},
+                                {"max_over_mean_p50", balance.p50},
+                                {"max_over_mean_p95", balance.p95},
+                                {"max_over_mean_p99", balance.p99},
+                                {"max_over_mean_max", balance.max},
+                                {"fullest_rank_rows", balance.fullest_rank_rows}};
+  const auto add = [&](const char* key, double TimeFigures::*figure) {
+    out[key] = nullptr;
+    if (balance.slowest_rank) out[key] = *balance.slowest_rank.*figure;
+  };
+  add("slowest_rank_time_us", &TimeFigures::us);
+  add("slowest_rank_time_p50_us", &TimeFigures::p50);
+  add("slowest_rank_time_p95_us", &TimeFigures::p95);
+  add("slowest_rank_time_p99_us", &TimeFigures::p99);
+  return out;
 }
 
 }  // namespace
@@ -30,17 +62,15 @@ std::string placements_text(const Report& report) {
   const std::vector<PlacementFigures>& placements = report.totals.ranks->placements;
   if (placements.empty()) return "";
   const bool halves = placements.front().first_half.has_value();
-  const std::string columns = fmt::format("{:>10}{:>8}{:>8}{:>8}{:>8}", "mean", "p50", "p95", "p99", "max");
-  std::string out = "\nRows of a batch's fullest rank / mean rows of a rank";
-  out += report.totals_without_warmup ? ", warm-up left out\n" : "\n";
-  if (halves)
-    out += fmt::format("{:<12}{:>42}{:>42}\n", "", "first half of the batches (fitted)",
-                       "second half (not seen)");
-  out += fmt::format("{:<12}{}{}\n", "placement", columns, halves ? columns : "");
-  for (const PlacementFigures& placement : placements)
-    out += fmt::format("{:<12}{}{}\n", placement.placement,
-                       balance_columns(halves ? *placement.first_half : placement.all),
-                       halves ? balance_columns(*placement.second_half) : "");
+  const std::string left_out = report.totals_without_warmup ? ", warm-up left out\n" : "\n";
+  std::string out = "\nRows of a batch's fullest rank / mean rows of a rank" + left_out;
+  out += table(placements, fmt::format("{:>10}{:>8}{:>8}{:>8}{:>8}", "mean", "p50", "p95", "p99", "max"),
+               balance_columns);
+  if (models_time(report) && !report.trace.cumulative) {
+    out += "\nTime of a batch's slowest rank, us: a model, not a measurement" + left_out;
+    out +=
+        table(placements, fmt::format("{:>12}{:>10}{:>10}{:>10}", "mean", "p50", "p95", "p99"), time_columns);
+  }
   if (halves)
     out += wrapped(
                "balanced is fitted on the rows of the first half of each layer's batches; the others are "

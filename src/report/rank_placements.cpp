@@ -70,7 +70,7 @@ BatchSink& RankPlacements::first_read(BatchSink& next, int workers) {
 std::vector<PlacementFigures> RankPlacements::figures(const RankBalanceSums& first,
                                                       const RankBalanceSums& second, bool exact,
                                                       std::int64_t layers) const {
-  RankBalanceSums all(candidates_.size(), exact);
+  RankBalanceSums all(candidates_.size(), exact, options_.time && options_.model);
   all.add(first);
   all.add(second);
   std::vector<PlacementFigures> list;
@@ -112,10 +112,11 @@ void RankPlacements::score(Report& report, Trace& trace, int workers, Progress p
       placements.back().emplace_back(slots, experts_, options_.ranks);
   }
   const bool exact = report.exact_percentiles;
-  RankScores scores(layers_, ends, placements, options_.ranks, exact, workers);
+  RankScores scores(layers_, ends, placements, options_, exact, workers);
   trace.read(scores, workers, progress, context);
 
-  RankBalanceSums first(candidates_.size(), exact), second(candidates_.size(), exact);
+  const bool timed = options_.time && options_.model;
+  RankBalanceSums first(candidates_.size(), exact, timed), second(candidates_.size(), exact, timed);
   std::int64_t layers = 0;
   for (std::size_t i = 0; i < report.layers.size(); ++i) {
     const RankBalanceSums layer_first = scores.layer(i, 0), layer_second = scores.layer(i, 1);

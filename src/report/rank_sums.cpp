@@ -76,12 +76,16 @@ std::vector<std::int64_t> FirstHalfRows::layer(std::size_t index) const {
   return rows;
 }
 
-RankBalanceSums::RankBalanceSums(std::size_t placements, bool exact)
+RankBalanceSums::RankBalanceSums(std::size_t placements, bool exact, bool timed)
     : fullest_(placements), max_over_mean_(placements), shares_(placements), scratch_(placements) {
-  if (!exact) shares_.use_bins();
+  if (timed) times_.emplace(placements);
+  if (exact) return;
+  shares_.use_bins();
+  if (times_) times_->use_bins();
 }
 
-void RankBalanceSums::add(std::int64_t rows, const std::vector<std::int64_t>& fullest, std::int64_t ranks) {
+void RankBalanceSums::add(std::int64_t rows, const std::vector<std::int64_t>& fullest,
+                          const std::vector<ModelledTime>& slowest, std::int64_t ranks) {
   ++batches_;
   for (std::size_t i = 0; i < fullest.size(); ++i) {
     fullest_[i] += fullest[i];
@@ -90,6 +94,7 @@ void RankBalanceSums::add(std::int64_t rows, const std::vector<std::int64_t>& fu
                           static_cast<double>(rows));
   }
   shares_.add(scratch_.data());
+  if (times_) times_->add(slowest, 1);
 }
 
 void RankBalanceSums::add(const RankBalanceSums& other) {
@@ -99,6 +104,7 @@ void RankBalanceSums::add(const RankBalanceSums& other) {
     max_over_mean_[i].add(other.max_over_mean_[i]);
   }
   shares_.add(other.shares_);
+  if (times_) times_->add(*other.times_);
 }
 
 RankBalance RankBalanceSums::figures(std::size_t placement, std::int64_t ranks) const {
@@ -113,22 +119,24 @@ RankBalance RankBalanceSums::figures(std::size_t placement, std::int64_t ranks) 
   out.p95 = shares_.percentile(placement, 0.95) * scale;
   out.p99 = shares_.percentile(placement, 0.99) * scale;
   out.max = shares_.largest(placement) * scale;
+  if (times_) out.slowest_rank = times_->figures(placement, batches_);
   return out;
 }
 
 RankScores::RankScores(const LayerIndex& layers, const std::vector<std::int64_t>& ends,
-                       const std::vector<std::vector<RankRows>>& placements, std::int64_t ranks, bool exact,
-                       int workers)
+                       const std::vector<std::vector<RankRows>>& placements, const ReportOptions& options,
+                       bool exact, int workers)
     : layers_(layers),
       ends_(ends),
       placements_(placements),
-      ranks_(ranks),
+      options_(options),
       exact_(exact),
       workers_(static_cast<std::size_t>(workers)),
       warmup_(workers) {
   for (Worker& worker : workers_) {
     worker.layers.resize(layers.size());
     worker.fullest.resize(placements.size());
+    worker.slowest.resize(timed() ? placements.size() : 0);
   }
 }
 
@@ -140,14 +148,26 @@ void RankScores::batch(int worker_number, const Batch& batch) {
   const std::size_t layer = layers_.at(batch.layer);
   const bool second = !ends_.empty() && batch.index >= ends_[layer];
   std::unique_ptr<RankBalanceSums>& sums = worker.layers[layer][second ? 1 : 0];
-  if (!sums) sums = std::make_unique<RankBalanceSums>(placements_.size(), exact_);
-  for (std::size_t i = 0; i < placements_.size(); ++i)
+  if (!sums) sums = std::make_unique<RankBalanceSums>(placements_.size(), exact_, timed());
+  for (std::size_t i = 0; i < placements_.size(); ++i) {
     worker.fullest[i] = placements_[i][layer].most(rows_per_expert);
-  sums->add(rows, worker.fullest, ranks_);
+    if (timed()) worker.slowest[i] = slowest(placements_[i][layer], rows_per_expert);
+  }
+  sums->add(rows, worker.fullest, worker.slowest, options_.ranks);
+}
+
+ModelledTime RankScores::slowest(const RankRows& ranks, ArrayView<const std::int64_t> rows_per_expert) const {
+  ModelledTime most;
+  for (std::int64_t rank = 0; rank < options_.ranks; ++rank) {
+    const ModelledTime time =
+        batch_time(*options_.time, ranks.work_of_rank(rank, rows_per_expert), *options_.model);
+    if (time.us > most.us) most = time;
+  }
+  return most;
 }
 
 RankBalanceSums RankScores::layer(std::size_t index, std::size_t half) const {
-  RankBalanceSums sums(placements_.size(), exact_);
+  RankBalanceSums sums(placements_.size(), exact_, timed());
   for (const Worker& worker : workers_)
     if (const auto& part = worker.layers[index][half]) sums.add(*part);
   return sums;

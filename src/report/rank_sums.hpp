@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "dropless/report.hpp"
 #include "report/fixed_point_sum.hpp"
 #include "report/fraction_distribution.hpp"
+#include "report/time_sums.hpp"
 
 namespace dropless {
 
@@ -71,9 +73,12 @@ class FirstHalfRows : public BatchSink {
 /// How even the ranks of some batches are under each of several placements.
 class RankBalanceSums {
  public:
-  RankBalanceSums(std::size_t placements, bool exact);
-  /// A batch of `rows` rows, of which the fullest rank has fullest[i] under placement i.
-  void add(std::int64_t rows, const std::vector<std::int64_t>& fullest, std::int64_t ranks);
+  /// `timed`: whether the slowest ranks' times are known.
+  RankBalanceSums(std::size_t placements, bool exact, bool timed);
+  /// A batch of `rows` rows, of which the fullest rank has fullest[i] under placement i and the slowest rank
+  /// takes slowest[i], where that is known.
+  void add(std::int64_t rows, const std::vector<std::int64_t>& fullest,
+           const std::vector<ModelledTime>& slowest, std::int64_t ranks);
   void add(const RankBalanceSums& other);
   RankBalance figures(std::size_t placement, std::int64_t ranks) const;
 
@@ -81,7 +86,8 @@ class RankBalanceSums {
   std::int64_t batches_ = 0;
   std::vector<std::int64_t> fullest_;
   std::vector<FixedPointSum> max_over_mean_;
-  FractionDistribution shares_;  // of a batch's rows, on its fullest rank
+  FractionDistribution shares_;    // of a batch's rows, on its fullest rank
+  std::optional<TimeSums> times_;  // of the slowest rank
   std::vector<double> scratch_;
 };
 
@@ -91,7 +97,7 @@ class RankScores : public BatchSink {
   /// placements[i][layer] counts the rows of that layer's ranks. `ends` as in FirstHalfRows; empty: all
   /// batches count as first half. `exact`: as Report::exact_percentiles.
   RankScores(const LayerIndex& layers, const std::vector<std::int64_t>& ends,
-             const std::vector<std::vector<RankRows>>& placements, std::int64_t ranks, bool exact,
+             const std::vector<std::vector<RankRows>>& placements, const ReportOptions& options, bool exact,
              int workers);
   void batch(int worker, const Batch& batch) override;
 
@@ -102,12 +108,15 @@ class RankScores : public BatchSink {
   struct Worker {
     std::vector<std::array<std::unique_ptr<RankBalanceSums>, 2>> layers;
     std::vector<std::int64_t> fullest;
+    std::vector<ModelledTime> slowest;
   };
+  bool timed() const { return options_.time && options_.model; }
+  ModelledTime slowest(const RankRows& ranks, ArrayView<const std::int64_t> rows_per_expert) const;
 
   const LayerIndex& layers_;
   const std::vector<std::int64_t>& ends_;
   const std::vector<std::vector<RankRows>>& placements_;
-  std::int64_t ranks_;
+  const ReportOptions& options_;
   bool exact_;
   std::vector<Worker> workers_;
   WithoutWarmup warmup_;

@@ -16,20 +16,15 @@ double us_of(double fraction) { return fraction > 0 ? std::exp2((fraction - 0.5)
 
 }  // namespace
 
-void TimeSums::add(const TimeModel& model, const ModelShape& shape, const std::vector<Policy>& policies,
-                   const BatchRows& rows, std::int64_t times, std::vector<double>& scratch) {
-  scratch.resize(policies.size());
-  for (std::size_t i = 0; i < policies.size(); ++i) {
-    const PolicyCost cost = policies[i].cost(rows);
-    const ModelledTime time = batch_time(
-        model, {cost.kept_rows + cost.added_rows, cost.scheduled_rows, rows.active_experts()}, shape);
-    if (!(time.us < longest_us))
-      throw Error("modelled time of a batch", std::to_string(time.us) + " us", "less than 2^31 us");
-    sums_[i].us.add(time.us, times);
-    if (time.bound_by_memory()) sums_[i].memory_bound += times;
-    scratch[i] = fraction_of(time.us);
+void TimeSums::add(const std::vector<ModelledTime>& times, std::int64_t batches) {
+  for (std::size_t i = 0; i < sums_.size(); ++i) {
+    if (!(times[i].us < longest_us))
+      throw Error("modelled time of a batch", std::to_string(times[i].us) + " us", "less than 2^31 us");
+    sums_[i].us.add(times[i].us, batches);
+    if (times[i].bound_by_memory()) sums_[i].memory_bound += batches;
+    fractions_[i] = fraction_of(times[i].us);
   }
-  logarithms_.add(scratch.data(), times);
+  logarithms_.add(fractions_.data(), batches);
 }
 
 void TimeSums::add(const TimeSums& other) {
@@ -40,9 +35,9 @@ void TimeSums::add(const TimeSums& other) {
   logarithms_.add(other.logarithms_);
 }
 
-TimeFigures TimeSums::figures(std::size_t policy, std::int64_t batches) const {
-  const auto percentile = [&](double share) { return us_of(logarithms_.percentile(policy, share)); };
-  const PolicySums& sums = sums_[policy];
+TimeFigures TimeSums::figures(std::size_t series, std::int64_t batches) const {
+  const auto percentile = [&](double share) { return us_of(logarithms_.percentile(series, share)); };
+  const Sums& sums = sums_[series];
   return {sums.us.value(), percentile(0.50), percentile(0.95), percentile(0.99),
           batches == 0 ? 0.0 : static_cast<double>(sums.memory_bound) / static_cast<double>(batches)};
 }

@@ -1,4 +1,5 @@
-// The modelled time of each policy over the batches of a layer: sums of times, never the time of sums.
+// Modelled times over batches, of policies or of the slowest ranks of placements: sums of times, never the
+// time of sums.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -11,25 +12,25 @@ namespace dropless {
 
 class TimeSums {
  public:
-  explicit TimeSums(std::size_t policies) : sums_(policies), logarithms_(policies) {}
+  /// `series` times a batch.
+  explicit TimeSums(std::size_t series) : sums_(series), fractions_(series), logarithms_(series) {}
 
-  /// `times` batches that are alike and have rows. Throws Error where a policy's time passes 2^31 us.
-  /// `scratch` is overwritten.
-  void add(const TimeModel& model, const ModelShape& shape, const std::vector<Policy>& policies,
-           const BatchRows& rows, std::int64_t times, std::vector<double>& scratch);
+  /// times[series] of `batches` batches that are alike and have rows. Throws Error past 2^31 us.
+  void add(const std::vector<ModelledTime>& times, std::int64_t batches);
   void add(const TimeSums& other);
   void use_bins() { logarithms_.use_bins(); }
 
-  /// Figures of one policy over `batches` batches with rows.
-  TimeFigures figures(std::size_t policy, std::int64_t batches) const;
+  /// Figures of one series over `batches` batches with rows.
+  TimeFigures figures(std::size_t series, std::int64_t batches) const;
 
  private:
-  struct PolicySums {
+  struct Sums {
     FixedPointSum us;
     std::int64_t memory_bound = 0;
   };
 
-  std::vector<PolicySums> sums_;
+  std::vector<Sums> sums_;
+  std::vector<double> fractions_;    // of the batch that is being added
   FractionDistribution logarithms_;  // of times, as fractions of the span that the class can tell apart
 };
 

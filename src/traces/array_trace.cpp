@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <numeric>
 
 #include "traces/array_reading.hpp"
@@ -92,7 +93,8 @@ void ArrayTrace::settle_experts(const TraceOptions& options) {
                   fmt::format("{}, the extent of the expert axis", in_file));
     experts = in_file;
   } else if (experts == 0) {
-    experts = largest_id_of_file() + 1;
+    // An id of 2^63 - 1 is refused as one too many all the same.
+    experts = std::min(largest_id_of_file(), std::numeric_limits<std::int64_t>::max() - 1) + 1;
     if (experts == 0)
       throw FileError(opened_.origin.path, opened_.origin.place,
                       "holds no expert id of 0 or more, so the number of experts must be stated");

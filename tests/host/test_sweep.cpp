@@ -101,6 +101,13 @@ TEST_CASE("sweep: modelled time of a batch where hardware is known") {
   const std::string text = sweep_text({{1, make_report(small, options)}, {2, make_report(large, options)}});
   CHECK_THAT(text, Catch::Contains(
                        "modelled microseconds of a batch under\n  block:16             264.2    528.4\n"));
+
+  const std::string page =
+      html_page(sweep_document({{1, make_report(small, options)}, {2, make_report(large, options)}}));
+  CHECK_THAT(page, Catch::Contains("Time by batch size") && Catch::Contains(">100 us</text>") &&
+                       Catch::Contains(">1000 us</text>") &&
+                       Catch::Contains("<title>block:16, 2: 528.4 us</title>"));
+  CHECK_THAT(html_page(sweep_document(two_sizes({"block:16"}))), !Catch::Contains("Time by batch size"));
 }
 
 TEST_CASE("sweep: the JSON is the last size's report and every size's totals") {

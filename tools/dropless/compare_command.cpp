@@ -11,7 +11,7 @@
 #include "progress_line.hpp"
 #include "report/compare.hpp"
 #include "report/report_json.hpp"
-#include "shape_options.hpp"
+#include "report_options.hpp"
 #include "trace_arguments.hpp"
 
 namespace {
@@ -19,12 +19,11 @@ namespace {
 using Document = nlohmann::ordered_json;
 
 struct CompareArguments {
-  explicit CompareArguments(CLI::App& command) : trace(command), widths(command) {}
+  explicit CompareArguments(CLI::App& command) : trace(command), figures(command) {}
 
   TraceArguments trace;
-  ShapeOptions widths;
+  ReportFigures figures;
   std::string a, b, output;
-  dropless::ReportOptions options;
   bool json = false;
 };
 
@@ -47,8 +46,7 @@ Document document_of(const CompareArguments& arguments, const std::string& path)
       throw dropless::FileError(path, "", std::string("is not a whole report: ") + error.what());
     }
   }
-  dropless::ReportOptions options = arguments.options;
-  options.model = arguments.widths.shape();
+  const dropless::ReportOptions options = arguments.figures.options(arguments.figures.calibration());
   const auto trace = arguments.trace.open(path, options.model);
   ProgressLine progress;
   return dropless::report_document(dropless::make_report(*trace, options, ProgressLine::update, &progress));
@@ -73,12 +71,6 @@ void add_compare_command(CLI::App& program) {
   const auto arguments = std::make_shared<CompareArguments>(*command);
   command->add_option("a", arguments->a, "Before: a trace, or a report written with --json")->required();
   command->add_option("b", arguments->b, "After: a trace, or a report written with --json")->required();
-  command
-      ->add_option("--policy", arguments->options.policies,
-                   "Layout policy, any number of times, of the traces (default: as report)")
-      ->allow_extra_args(false);
-  command->add_option("--threads", arguments->options.workers, "Threads (default: one a core)")
-      ->check(CLI::Range(1, 1024));
   command->add_flag("--json", arguments->json, "Print JSON (data/report_schema.md)");
   command->add_option("--output,-o", arguments->output, "Write to this file instead of printing");
   command->callback([arguments] { run_compare(*arguments); });

@@ -7,26 +7,23 @@
 #include "commands.hpp"
 #include "dropless/report.hpp"
 #include "explain.hpp"
-#include "hardware_options.hpp"
 #include "output_file.hpp"
 #include "progress_line.hpp"
 #include "report/batch_csv.hpp"
 #include "report/html_page.hpp"
 #include "report/report_json.hpp"
 #include "report/sweep.hpp"
-#include "shape_options.hpp"
+#include "report_options.hpp"
 #include "trace_arguments.hpp"
 
 namespace {
 
 struct ReportArguments {
-  explicit ReportArguments(CLI::App& command) : trace(command), widths(command), hardware(command) {}
+  explicit ReportArguments(CLI::App& command) : trace(command), figures(command) {}
 
   TraceArguments trace;
-  ShapeOptions widths;
-  HardwareOptions hardware;
+  ReportFigures figures;
   std::string path, explain, output, html, per_batch, placement_output;
-  dropless::ReportOptions options;
   bool json = false, csv = false;
 };
 
@@ -77,17 +74,14 @@ void run_report(const ReportArguments& arguments) {
     fmt::print("{}", explanation(arguments.explain));
     return;
   }
-  const auto calibration = arguments.hardware.calibration();
+  const auto calibration = arguments.figures.calibration();
   if (arguments.path.empty() && calibration) {
     fmt::print("{}", dropless::calibration_text(*calibration));
     return;
   }
   if (arguments.path.empty())
     throw dropless::Error("the trace", "missing", "a file, or a folder of per-rank files");
-  dropless::ReportOptions options = arguments.options;
-  options.model = arguments.widths.shape();
-  options.time = arguments.hardware.time_model(calibration, options.sms);
-  if (options.time) options.sms = options.time->hardware.sms;
+  const dropless::ReportOptions options = arguments.figures.options(calibration);
   if (arguments.trace.batch_sizes().size() > 1) {
     run_sweep(arguments, options);
     return;
@@ -111,31 +105,11 @@ void add_report_command(CLI::App& program) {
       program.add_subcommand("report", "Print what a routing trace costs under each layout policy");
   const auto arguments = std::make_shared<ReportArguments>(*command);
   command->add_option("trace", arguments->path, "Trace file, or a folder of per-rank files");
-  command
-      ->add_option("--policy", arguments->options.policies,
-                   "Layout policy, any number of times (--explain policies lists them)")
-      ->allow_extra_args(false);
   command->add_option(
       "--explain", arguments->explain,
       "Print what a policy or a figure counts and where it is from; or policies, metrics, metadata");
-  CLI::Option* ranks = command->add_option("--ranks", arguments->options.ranks, "Expert-parallel ranks")
-                           ->check(CLI::PositiveNumber);
-  command
-      ->add_option("--placement", arguments->options.placement,
-                   "Experts on ranks: contiguous, strided, balanced (by the first half of the batches) or a "
-                   "JSON file with physical_to_logical_map")
-      ->needs(ranks);
-  command
-      ->add_option("--replicas", arguments->options.replicas,
-                   "With balanced: extra expert slots a layer, for the heaviest experts")
-      ->check(CLI::NonNegativeNumber)
-      ->needs(ranks);
   command->add_option("--write-placement", arguments->placement_output, "Write the placement to this file")
-      ->needs(ranks);
-  command->add_option("--sms", arguments->options.sms, "Multiprocessors, to count tiles and waves")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--threads", arguments->options.workers, "Threads (default: one a core)")
-      ->check(CLI::Range(1, 1024));
+      ->needs(arguments->figures.ranks());
   CLI::Option* json = command->add_flag("--json", arguments->json, "Print JSON (data/report_schema.md)");
   command->add_flag("--csv", arguments->csv, "Print a line for each layer and policy")->excludes(json);
   command->add_option("--html", arguments->html,
