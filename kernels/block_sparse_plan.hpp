@@ -180,8 +180,16 @@ inline BlockProduct plan_dds(const DenseMatrix& a, const BlockSparseMatrix& b, c
   return plan_dsd(transposed(b), transposed(a), transposed(out));
 }
 
-/// The kernels; a product without tiles launches nothing.
+/// Whether the output has any element.
+inline bool has_output(const BlockProduct& product) {
+  return product.sparse_output ? product.nonzero_blocks > 0 : product.rows > 0 && product.columns > 0;
+}
+
+/// The kernels. The portable ones launch nothing for a product without output.
 void launch_tensor_core_blocks(const BlockProduct& product, Stream stream);  ///< bf16 and fp16
 void launch_float_blocks(const BlockProduct& product, Stream stream);
+/// Whether the Hopper kernel can address these operands.
+bool sm90_can_run(const BlockProduct& product);
+void launch_sm90(const BlockProduct& product, Stream stream);  ///< a product with output
 
 }  // namespace dropless

@@ -1,7 +1,7 @@
 // The public expert products: arguments are checked and translated, a path is chosen, and the path computes.
 #include "dropless/expert_products.hpp"
 
-#include "device_properties.hpp"
+#include "chosen_path.hpp"
 #include "product_arguments.hpp"
 #include "product_checks.hpp"
 
@@ -29,15 +29,6 @@ RowsByWeights rows_by_weights(const ExpertRows& rows, const RowsView& in, const 
 RowsTransposedByRows rows_transposed_by_rows(const ExpertRows& rows, const RowsView& a, const RowsView& b,
                                              const ExpertGradients& dw, const ProductOptions& options) {
   return {rows, a, b, dw, options.accumulate, multiprocessors(options.sm_limit)};
-}
-
-template <class Product>
-KernelPath chosen_path(const Product& product, KernelPath wanted) {
-  const bool possible = current_device_properties().compute_capability == 90 && sm90_can_run(product);
-  if (wanted == KernelPath::automatic) return possible ? KernelPath::sm90 : KernelPath::portable;
-  if (wanted == KernelPath::sm90 && !possible)
-    throw Error("options.path", "sm90", "operands and a GPU that the Hopper kernels can address");
-  return wanted;
 }
 
 template <class Product>

@@ -6,15 +6,18 @@
 // capturable in a CUDA graph. Same input, same bits, and a row's bits do not depend on other block rows. Sums
 // run in float over k in ascending order, one accumulator an element. All operands of a call have one element
 // type; any leading dimension of at least the columns and any address aligned to an element will do
-// (multiples of 16 bytes are fastest). An output shares no memory with an input. What the host can see is
-// checked before anything is launched, and Error names the argument; indices in device memory are the
-// caller's promise.
+// (multiples of 16 bytes are fastest). The products take the Hopper kernels (sm90) for bf16 and fp16 in
+// blocks of 64 and 128 where every base and leading dimension is a multiple of 16 bytes, a dense output's
+// stored rows are a multiple of 8 elements long, and no extent reaches 2^30. An output shares no memory with
+// an input. What the host can see is checked before anything is launched, and Error names the argument;
+// indices in device memory are the caller's promise.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 
 #include "dropless/block_counts.hpp"
 #include "dropless/element_type.hpp"
+#include "dropless/kernel_path.hpp"
 #include "dropless/stream.hpp"
 
 namespace dropless {
@@ -58,11 +61,19 @@ DenseMatrix transposed(const DenseMatrix& matrix);
 
 /// out's non-zero blocks = the same blocks of a * b. a: [out.rows, k], b: [k, out.columns], all as they are
 /// read.
-void sdd(const DenseMatrix& a, const DenseMatrix& b, const BlockSparseMatrix& out, Stream stream);
+void sdd(const DenseMatrix& a, const DenseMatrix& b, const BlockSparseMatrix& out, Stream stream,
+         KernelPath path = KernelPath::automatic);
 /// out = a * b with a block-sparse. Rows of out without blocks become zeros.
-void dsd(const BlockSparseMatrix& a, const DenseMatrix& b, const DenseMatrix& out, Stream stream);
+void dsd(const BlockSparseMatrix& a, const DenseMatrix& b, const DenseMatrix& out, Stream stream,
+         KernelPath path = KernelPath::automatic);
 /// out = a * b with b block-sparse. Columns of out without blocks become zeros.
-void dds(const DenseMatrix& a, const BlockSparseMatrix& b, const DenseMatrix& out, Stream stream);
+void dds(const DenseMatrix& a, const BlockSparseMatrix& b, const DenseMatrix& out, Stream stream,
+         KernelPath path = KernelPath::automatic);
+
+/// The path that `automatic` would take for this call on the current device, for reports and tests.
+KernelPath sdd_path(const DenseMatrix& a, const DenseMatrix& b, const BlockSparseMatrix& out);
+KernelPath dsd_path(const BlockSparseMatrix& a, const DenseMatrix& b, const DenseMatrix& out);
+KernelPath dds_path(const DenseMatrix& a, const BlockSparseMatrix& b, const DenseMatrix& out);
 
 /// out = the matrix with its zeros written out.
 void to_dense(const BlockSparseMatrix& matrix, const DenseMatrix& out, Stream stream);

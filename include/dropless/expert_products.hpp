@@ -21,6 +21,7 @@
 
 #include "dropless/element_type.hpp"
 #include "dropless/expert_rows.hpp"
+#include "dropless/kernel_path.hpp"
 #include "dropless/rows_view.hpp"
 #include "dropless/stream.hpp"
 
@@ -74,13 +75,9 @@ struct ExpertGradients {
   void* const* matrices = nullptr;  ///< device [experts]; replaces data and expert_stride
 };
 
-/// Which kernels may run. `automatic` takes sm90 where the GPU and the operands allow it, else portable; to
-/// ask for sm90 where they do not is an Error. sm90 needs compute capability 9.0; bf16 or fp16 operands;
-/// bases, leading dimensions and strides in multiples of 16 bytes; rows of n elements, a multiple of 8, in
-/// 16-bit outputs; one width for all experts; no separate tensors; fewer than 2^30 rows; and of two tensors
-/// that share d_ff, each a multiple of 64 wide.
-enum class KernelPath : std::int32_t { automatic, portable, sm90 };
-
+/// sm90 needs bf16 or fp16 operands; bases, leading dimensions and strides in multiples of 16 bytes; rows of
+/// n elements, a multiple of 8, in 16-bit outputs; one width for all experts; no separate tensors; fewer than
+/// 2^30 rows; and of two tensors that share d_ff, each a multiple of 64 wide.
 struct ProductOptions {
   bool accumulate = false;    ///< add into the output (beta 1) instead of overwriting it (beta 0)
   std::int32_t sm_limit = 0;  ///< > 0: occupy at most this many multiprocessors

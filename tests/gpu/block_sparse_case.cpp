@@ -3,6 +3,8 @@
 
 #include "accuracy.hpp"
 #include "catch.hpp"
+#include "dropless/integer_math.hpp"
+#include "kernel_paths.hpp"
 #include "matrix_fixtures.hpp"
 
 namespace dropless::test {
@@ -39,37 +41,49 @@ std::ostream& operator<<(std::ostream& stream, const BlockSparseCase& one) {
                 << one.block << " " << element_name(one.type) << " pad " << one.pad;
 }
 
-void check_case(const BlockSparseCase& one) {
-  INFO(one);
+bool check_case(const BlockSparseCase& one, KernelPath path) {
+  INFO(one << " path " << path_name(path));
+  if (!gpu_has(path)) return false;
   const auto everywhere = [](std::int64_t, std::int64_t) { return true; };
   const auto dense = [&](std::int64_t rows, std::int64_t columns, bool transposed, Fill fill,
                          std::uint32_t seed) {
-    return DeviceDense(one.type, rows, columns, transposed, one.pad, fill, one.seed + seed);
+    const std::int64_t stored = transposed ? rows : columns, pitch = stored + one.pad;
+    return DeviceDense(one.type, rows, columns, transposed,
+                       (one.aligned ? round_up(pitch, 8) : pitch) - stored, fill, one.seed + seed);
   };
   const auto sparse = [&](std::int64_t rows, std::int64_t columns, bool transposed, Fill fill) {
     return DeviceBlockSparse(one.type, one.block, rows, columns, transposed, one.sparsity, fill, one.seed);
   };
+  const auto takes = [&](KernelPath automatic) { return path == KernelPath::portable || path == automatic; };
   if (one.verb == Verb::sdd) {
     const DeviceDense a = dense(one.m, one.k, one.a_transposed, Fill::random, 10);
     const DeviceDense b = dense(one.k, one.n, one.b_transposed, Fill::random, 20);
     DeviceBlockSparse out = sparse(one.m, one.n, one.out_transposed, Fill::poison);
-    sdd(a.view(), b.view(), out.view(), nullptr);
+    if (!takes(sdd_path(a.view(), b.view(), out.view()))) return false;
+    sdd(a.view(), b.view(), out.view(), nullptr, path);
     check_output(one, a.reference(), b.reference(), out,
                  [&](std::int64_t row, std::int64_t column) { return out.block_of(row, column) >= 0; });
-    return;
+    return true;
   }
   DeviceDense out = dense(one.m, one.n, one.out_transposed, Fill::poison, 0);
   if (one.verb == Verb::dsd) {
     const DeviceBlockSparse a = sparse(one.m, one.k, one.a_transposed, Fill::random);
     const DeviceDense b = dense(one.k, one.n, one.b_transposed, Fill::random, 20);
-    dsd(a.view(), b.view(), out.view(), nullptr);
+    if (!takes(dsd_path(a.view(), b.view(), out.view()))) return false;
+    dsd(a.view(), b.view(), out.view(), nullptr, path);
     check_output(one, a.reference(), b.reference(), out, everywhere);
   } else {
     const DeviceDense a = dense(one.m, one.k, one.a_transposed, Fill::random, 10);
     const DeviceBlockSparse b = sparse(one.k, one.n, one.b_transposed, Fill::random);
-    dds(a.view(), b.view(), out.view(), nullptr);
+    if (!takes(dds_path(a.view(), b.view(), out.view()))) return false;
+    dds(a.view(), b.view(), out.view(), nullptr, path);
     check_output(one, a.reference(), b.reference(), out, everywhere);
   }
+  return true;
+}
+
+void check_case(const BlockSparseCase& one) {
+  for (const KernelPath path : all_paths) check_case(one, path);
 }
 
 }  // namespace dropless::test

@@ -77,10 +77,6 @@ std::vector<void*> reversed_matrices(unsigned char* data, std::int64_t experts, 
   return matrices;
 }
 
-bool gpu_has(KernelPath path) {
-  return path == KernelPath::portable || current_device_properties().compute_capability == 90;
-}
-
 void require_right(const ProductErrors& errors, ElementType out_type, ElementType in_type) {
   // Tensor cores cut bits off in every step of k, which a 16-bit result hides and a float one shows.
   const double limit = out_type == ElementType::bf16   ? 5e-3

@@ -7,6 +7,7 @@
 #include "catch.hpp"
 #include "device_buffer.hpp"
 #include "dropless/expert_products.hpp"
+#include "kernel_paths.hpp"
 #include "product_reference.hpp"
 
 namespace dropless::test {
@@ -111,12 +112,6 @@ class WeightGradientCase {
 
 /// Elements of `type` as doubles.
 std::vector<double> on_host(const DeviceBuffer<unsigned char>& buffer, ElementType type);
-
-/// The paths that tests go through.
-inline const char* path_name(KernelPath path) {
-  return path == KernelPath::portable ? "portable" : path == KernelPath::sm90 ? "sm90" : "automatic";
-}
-inline constexpr KernelPath all_paths[] = {KernelPath::portable, KernelPath::sm90};
 
 /// Runs a case on every path that can take it.
 template <class Case>

@@ -5,6 +5,7 @@
 #include "accuracy.hpp"
 #include "catch.hpp"
 #include "dropless/row_layout.hpp"
+#include "kernel_paths.hpp"
 #include "matrix_fixtures.hpp"
 
 using namespace dropless;
@@ -76,31 +77,35 @@ void check_experts(const std::vector<std::int64_t>& rows_per_expert, std::int64_
   DeviceDense y(type, rows, d_model, false, 0, Fill::poison, 0),
       dw1(type, d_model, all_columns, false, 0, Fill::poison, 0),
       dw2(type, all_columns, d_model, false, 0, Fill::poison, 0);
-  sdd(x.view(), w1.view(), h.view(), nullptr);
-  dsd(h.view(), w2.view(), y.view(), nullptr);
-  dsd(transposed(h.view()), x.view(), dw2.view(), nullptr);
-  dds(transposed(x.view()), h.view(), dw1.view(), nullptr);
-  h.download();
-  y.download();
-  dw1.download();
-  dw2.download();
-  CHECK(h.surroundings_intact());
   ReferenceOperand x_transposed = x.reference(), h_transposed = h.reference();
   std::swap(x_transposed.row_stride, x_transposed.column_stride);
   std::swap(h_transposed.row_stride, h_transposed.column_stride);
   std::swap(h_transposed.table_row_stride, h_transposed.table_column_stride);
-  for (std::size_t e = 0; e < rows_per_expert.size(); ++e) {
-    INFO("expert " << e << " of " << layout.experts << ", rows " << rows_per_expert[e]);
-    const std::int64_t begin = layout.row_offsets[e], end = layout.row_offsets[e + 1],
-                       column = static_cast<std::int64_t>(e) * d_ff;
-    check_window(type, h, sampled(begin, end, most_rows, column, d_ff), x.reference(), w1.reference(),
-                 d_model);
-    check_window(type, y, sampled(begin, end, most_rows, 0, d_model), from_column(h.reference(), column),
-                 from_row(w2.reference(), column), d_ff);
-    check_window(type, dw2, sampled(column, column + d_ff, most_rows, 0, d_model),
-                 from_column(h_transposed, begin), from_row(x.reference(), begin), end - begin);
-    check_window(type, dw1, sampled(0, d_model, most_rows, column, d_ff), from_column(x_transposed, begin),
-                 from_row(h.reference(), begin), end - begin);
+  for (const KernelPath path : all_paths) {
+    INFO("path " << path_name(path));
+    if (path == KernelPath::sm90 && sdd_path(x.view(), w1.view(), h.view()) != path) continue;
+    h.poison();
+    for (DeviceDense* const out : {&y, &dw1, &dw2}) out->poison();
+    sdd(x.view(), w1.view(), h.view(), nullptr, path);
+    dsd(h.view(), w2.view(), y.view(), nullptr, path);
+    dsd(transposed(h.view()), x.view(), dw2.view(), nullptr, path);
+    dds(transposed(x.view()), h.view(), dw1.view(), nullptr, path);
+    h.download();
+    for (DeviceDense* const out : {&y, &dw1, &dw2}) out->download();
+    CHECK(h.surroundings_intact());
+    for (std::size_t e = 0; e < rows_per_expert.size(); ++e) {
+      INFO("expert " << e << " of " << layout.experts << ", rows " << rows_per_expert[e]);
+      const std::int64_t begin = layout.row_offsets[e], end = layout.row_offsets[e + 1],
+                         column = static_cast<std::int64_t>(e) * d_ff;
+      check_window(type, h, sampled(begin, end, most_rows, column, d_ff), x.reference(), w1.reference(),
+                   d_model);
+      check_window(type, y, sampled(begin, end, most_rows, 0, d_model), from_column(h.reference(), column),
+                   from_row(w2.reference(), column), d_ff);
+      check_window(type, dw2, sampled(column, column + d_ff, most_rows, 0, d_model),
+                   from_column(h_transposed, begin), from_row(x.reference(), begin), end - begin);
+      check_window(type, dw1, sampled(0, d_model, most_rows, column, d_ff), from_column(x_transposed, begin),
+                   from_row(h.reference(), begin), end - begin);
+    }
   }
 }
 
@@ -130,5 +135,7 @@ TEST_CASE("empty experts and one-row experts in blocks", "[block_sparse][experts
     check_experts({0, 128, 0, 64}, 64, 64, 32, type);
     check_experts({1, 7, 0, 9}, 72, 48, 16, type);
     check_experts({0, 0, 0}, 64, 64, 64, type);
+    check_experts({0, 130, 1, 0, 64}, 72, 192, 64, type);
+    check_experts({1, 0, 300}, 328, 384, 128, type);
   }
 }

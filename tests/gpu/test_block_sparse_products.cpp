@@ -1,7 +1,8 @@
-// sdd, dsd and dds over stk's matrix of cases: sizes from 128 to 1024 in the three dimensions and every
-// transpose in full; sparsity, block, element type and pitch in rotation.
+// sdd, dsd and dds over stk's matrix of cases on each path: sizes from 128 to 1024 in the three dimensions
+// and every transpose in full; sparsity, block, element type and pitch in rotation.
 #include "block_sparse_case.hpp"
 #include "catch.hpp"
+#include "kernel_paths.hpp"
 
 using namespace dropless;
 using namespace dropless::test;
@@ -22,13 +23,28 @@ BlockSparseCase varied(std::int64_t index) {
   return one;
 }
 
-void check_sizes(std::initializer_list<std::int64_t> sizes, Verb verb) {
+/// The same over what the Hopper kernel takes.
+BlockSparseCase varied_sm90(std::int64_t index) {
+  BlockSparseCase one = varied(index);
+  const std::int64_t pads[] = {0, 8, 64};
+  one.sparsity = 0.25 * static_cast<double>(index / 4 % 4);
+  one.block = index / 2 % 2 == 0 ? 64 : 128;
+  one.type = index % 2 == 0 ? ElementType::bf16 : ElementType::fp16;
+  one.pad = pads[index % 3];
+  return one;
+}
+
+void check_sizes(std::initializer_list<std::int64_t> sizes, Verb verb, KernelPath path) {
+  if (!gpu_has(path)) {
+    WARN("skipped: this GPU has no path " << path_name(path));
+    return;
+  }
   std::int64_t index = 0;
   for (const std::int64_t m : sizes)
     for (const std::int64_t n : sizes)
       for (const std::int64_t k : sizes)
         for (int transposes = 0; transposes < 8; ++transposes) {
-          BlockSparseCase one = varied(index);
+          BlockSparseCase one = path == KernelPath::sm90 ? varied_sm90(index) : varied(index);
           index += 11;
           one.verb = verb;
           one.m = m;
@@ -37,20 +53,29 @@ void check_sizes(std::initializer_list<std::int64_t> sizes, Verb verb) {
           one.a_transposed = transposes & 1;
           one.b_transposed = transposes & 2;
           one.out_transposed = transposes & 4;
-          check_case(one);
+          REQUIRE(check_case(one, path));
         }
 }
 
 }  // namespace
 
 TEST_CASE("sdd: stk's sizes, every transpose", "[block_sparse]") {
-  check_sizes({128, 256, 512, 1024}, Verb::sdd);
+  check_sizes({128, 256, 512, 1024}, Verb::sdd, KernelPath::portable);
 }
 TEST_CASE("dsd: stk's sizes, every transpose", "[block_sparse]") {
-  check_sizes({128, 256, 512, 1024}, Verb::dsd);
+  check_sizes({128, 256, 512, 1024}, Verb::dsd, KernelPath::portable);
 }
 TEST_CASE("dds: stk's sizes, every transpose", "[block_sparse]") {
-  check_sizes({128, 256, 512, 1024}, Verb::dds);
+  check_sizes({128, 256, 512, 1024}, Verb::dds, KernelPath::portable);
+}
+TEST_CASE("sdd on Hopper: stk's sizes, every transpose", "[block_sparse][sm90]") {
+  check_sizes({128, 256, 512, 1024}, Verb::sdd, KernelPath::sm90);
+}
+TEST_CASE("dsd on Hopper: stk's sizes, every transpose", "[block_sparse][sm90]") {
+  check_sizes({128, 256, 512, 1024}, Verb::dsd, KernelPath::sm90);
+}
+TEST_CASE("dds on Hopper: stk's sizes, every transpose", "[block_sparse][sm90]") {
+  check_sizes({128, 256, 512, 1024}, Verb::dds, KernelPath::sm90);
 }
 
 TEST_CASE("block-sparse products: every block, type and transpose at one size", "[block_sparse][small]") {
@@ -68,26 +93,29 @@ TEST_CASE("block-sparse products: every block, type and transpose at one size", 
 
 TEST_CASE("dense dimensions that are no multiple of anything", "[block_sparse][small]") {
   for (const ElementType type : {ElementType::bf16, ElementType::fp16, ElementType::fp32})
-    for (const std::int64_t odd : {1, 7, 9, 33, 130, 257})
-      for (int transposes = 0; transposes < 8; ++transposes) {
-        BlockSparseCase one = varied(odd + transposes);
-        one.type = type;
-        one.m = one.n = one.k = 128;
-        one.a_transposed = transposes & 1;
-        one.b_transposed = transposes & 2;
-        one.out_transposed = transposes & 4;
-        one.verb = Verb::sdd;
-        one.k = odd;
-        check_case(one);
-        one.verb = Verb::dsd;
-        one.k = 128;
-        one.n = odd;
-        check_case(one);
-        one.verb = Verb::dds;
-        one.n = 128;
-        one.m = odd;
-        check_case(one);
-      }
+    for (const bool aligned : {false, true})
+      for (const std::int64_t odd : {1, 7, 9, 33, 130, 257, 328})
+        for (int transposes = 0; transposes < 8; ++transposes) {
+          const std::int64_t size = aligned ? 384 : 128;
+          BlockSparseCase one = aligned ? varied_sm90(odd + transposes) : varied(odd + transposes);
+          one.aligned = aligned;
+          one.type = type;
+          one.m = one.n = one.k = size;
+          one.a_transposed = transposes & 1;
+          one.b_transposed = transposes & 2;
+          one.out_transposed = transposes & 4;
+          one.verb = Verb::sdd;
+          one.k = odd;
+          check_case(one);
+          one.verb = Verb::dsd;
+          one.k = size;
+          one.n = odd;
+          check_case(one);
+          one.verb = Verb::dds;
+          one.n = size;
+          one.m = odd;
+          check_case(one);
+        }
 }
 
 TEST_CASE("patterns without blocks and zero sizes", "[block_sparse][small]") {
@@ -96,8 +124,8 @@ TEST_CASE("patterns without blocks and zero sizes", "[block_sparse][small]") {
       BlockSparseCase one;
       one.verb = verb;
       one.type = type;
-      one.block = 32;
-      one.m = one.n = one.k = 64;
+      one.block = type == ElementType::fp16 ? 64 : 32;
+      one.m = one.n = one.k = 128;
       one.sparsity = 1.0;
       check_case(one);
       one.sparsity = 0.5;

@@ -114,6 +114,7 @@ void check_replays(ElementType type, std::int64_t block, const std::vector<std::
 TEST_CASE("a captured blocked expert layer serves every routing", "[block_sparse][small]") {
   check_replays(ElementType::bf16, 16, {48});
   check_replays(ElementType::fp16, 64, {128});
+  check_replays(ElementType::bf16, 128, {256});
   check_replays(ElementType::fp32, 32, {64});
   std::vector<std::int64_t> widths;
   for (std::int64_t e = 0; e < experts; ++e) widths.push_back((e % 3 + 1) * 32);

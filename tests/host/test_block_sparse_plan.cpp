@@ -1,19 +1,11 @@
 // The tiles and steps of the block-sparse kernels, walked on the CPU: every verb and transpose gives the
 // reference product, and every output element is covered exactly once.
-#include "block_sparse_plan.hpp"
-
-#include <cmath>
-
-#include "catch.hpp"
-#include "dropless/block_sparse_reference.hpp"
-#include "random_values.hpp"
+#include "block_product_case.hpp"
 
 using namespace dropless;
 using namespace dropless::test;
 
 namespace {
-
-enum class Verb { sdd, dsd, dds };
 
 /// A tile as a kernel cuts it.
 struct Tile {
@@ -44,73 +36,10 @@ void walk(const BlockProduct& product, Tile shape, std::vector<int>& covered) {
   }
 }
 
-struct DenseStorage {
-  std::vector<float> memory;
-  std::int64_t rows, columns, pitch;
-  bool transposed;
-
-  DenseStorage(std::int64_t read_rows, std::int64_t read_columns, bool is_transposed, std::uint32_t seed)
-      : rows(is_transposed ? read_columns : read_rows),
-        columns(is_transposed ? read_rows : read_columns),
-        pitch(columns + 1),
-        transposed(is_transposed) {
-    memory = random_values<float>(rows * pitch, seed);
-  }
-  DenseMatrix view() { return {memory.data(), rows, columns, pitch, ElementType::fp32, transposed}; }
-  HostDenseMatrix<float> host() { return {memory.data(), rows, columns, pitch, transposed}; }
-  HostDenseMatrix<const float> host_input() const {
-    return {memory.data(), rows, columns, pitch, transposed};
-  }
-};
-
 void check_walk(Verb verb, std::int64_t block, int transposes, Tile shape, double sparsity) {
-  const bool a_t = transposes & 1, b_t = transposes & 2, out_t = transposes & 4;
-  const std::int64_t m = verb == Verb::dds ? 37 : 2 * block, n = verb == Verb::dsd ? 37 : 3 * block,
-                     k = verb == Verb::sdd ? 41 : 2 * block;
-  const bool sparse_t = verb == Verb::sdd ? out_t : verb == Verb::dsd ? a_t : b_t;
-  const std::int64_t sparse_rows = verb == Verb::dds ? k : m, sparse_columns = verb == Verb::dsd ? k : n;
-  const BlockTopology topology =
-      random_pattern(block, (sparse_t ? sparse_columns : sparse_rows) / block,
-                     (sparse_t ? sparse_rows : sparse_columns) / block, sparsity, 5);
-  std::vector<float> values = random_values<float>(topology.nonzero_blocks * block * block, 6);
-  BlockSparseMatrix sparse{ElementType::fp32,
-                           block,
-                           topology.block_rows * block,
-                           topology.block_columns * block,
-                           topology.nonzero_blocks,
-                           topology.offsets.data(),
-                           topology.row_indices.data(),
-                           topology.column_indices.data(),
-                           topology.offsets_transposed.data(),
-                           topology.column_indices_transposed.data(),
-                           topology.block_offsets_transposed.data(),
-                           values.data(),
-                           sparse_t};
-  DenseStorage a(m, k, a_t, 1), b(k, n, b_t, 2), out(m, n, out_t, 3), expected = out;
-  std::vector<float> expected_values = values;
-  std::vector<int> covered(verb == Verb::sdd ? values.size() : out.memory.size(), 0);
-  const HostBlockSparseMatrix<const float> host_sparse{&topology, values.data(), sparse_t};
-  switch (verb) {
-    case Verb::sdd:
-      walk(plan_sdd(a.view(), b.view(), sparse), shape, covered);
-      reference_sdd(a.host_input(), b.host_input(), {&topology, expected_values.data(), sparse_t});
-      break;
-    case Verb::dsd:
-      walk(plan_dsd(sparse, b.view(), out.view()), shape, covered);
-      reference_dsd(host_sparse, b.host_input(), expected.host());
-      break;
-    case Verb::dds:
-      walk(plan_dds(a.view(), sparse, out.view()), shape, covered);
-      reference_dds(a.host_input(), host_sparse, expected.host());
-      break;
-  }
-  const std::vector<float>& actual = verb == Verb::sdd ? values : out.memory;
-  const std::vector<float>& wanted = verb == Verb::sdd ? expected_values : expected.memory;
-  for (std::size_t i = 0; i < actual.size(); ++i) {
-    const bool padding = verb != Verb::sdd && static_cast<std::int64_t>(i) % out.pitch >= out.columns;
-    REQUIRE(covered[i] == (padding ? 0 : 1));
-    REQUIRE(std::abs(actual[i] - wanted[i]) < 1e-4F);
-  }
+  check_block_product(
+      verb, block, transposes, {}, sparsity,
+      [&](const BlockProduct& product, std::vector<int>& covered) { walk(product, shape, covered); });
 }
 
 }  // namespace

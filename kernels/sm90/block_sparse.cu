@@ -1,0 +1,197 @@
+// Hopper kernel for the block-sparse products with blocks of 64 and 128 (sdd, dsd and dds, every transpose).
+//
+// Columns of the output are wgmma's M and the rows of a block row its N (block_passes.hpp): the A operand is
+// always the dense right one, the B operand one block row's rows of the left one. In DSD k runs over the
+// blocks of the block row, in SDD over the dense operands' shared extent; either way in steps of 64,
+// ascending, so that a result's bits do not depend on its neighbours. A persistent grid walks the tiles; one
+// thread loads by TMA, two warpgroups multiply, and finished tiles leave through TMA stores.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <algorithm>
+
+#include "device_properties.hpp"
+#include "sm90/block_passes.hpp"
+#include "sm90/launch_order.hpp"
+#include "sm90/tensor_map.hpp"
+#include "sm90/tile_pipeline.cuh"
+
+namespace dropless {
+namespace sm90 {
+namespace {
+
+static_assert(tile_subtiles == subtiles && box_side == k_block);
+using Memory = TileMemory<128>;
+
+struct BlockSparseMaps {
+  CUtensorMap left, right;  // where there is no k, unused copies of out
+  CUtensorMap out;
+};
+
+/// Calls visit(pass) for each pass of this thread block.
+template <class Visit>
+__device__ __forceinline__ void for_each_pass(const BlockProduct& product, const TileSchedule& schedule,
+                                              const Visit& visit) {
+  for (std::uint32_t place = blockIdx.x; place < schedule.size(); place += gridDim.x) {
+    const ScheduledTile tile = schedule.at(place);
+    for (std::int32_t done = 0; done < static_cast<std::int32_t>(tile.subtiles);) {
+      const BlockPass pass = block_pass(product, tile, done);
+      visit(pass);
+      done += pass.subtiles;
+    }
+  }
+}
+
+template <bool right_k_inner, bool left_k_inner>
+__device__ void load_tiles(const BlockSparseMaps& maps, const BlockProduct& product, Memory& memory,
+                           const TileSchedule& schedule) {
+  RingPosition ring;
+  const int left_boxes = product.block / box_side;
+  for_each_pass(product, schedule, [&](const BlockPass& pass) {
+    std::int32_t columns[subtiles];
+    for (int i = 0; i < subtiles; ++i) columns[i] = i < pass.subtiles ? subtile_column(product, pass, i) : 0;
+    for (int index = 0; index < pass.steps; ++index) {
+      const BlockPassStep step = block_pass_step(product, pass, index);
+      wait(memory.empty[ring.stage], ring.parity ^ 1);
+      std::uint64_t& full = memory.full[ring.stage];
+      expect_bytes(full, (pass.subtiles + left_boxes) * subtile_bytes);
+      for (int i = 0; i < left_boxes; ++i)
+        load_box(memory.b[ring.stage] + i * subtile_bytes, &maps.left,
+                 operand_box(left_k_inner, step.left_row + i * box_side, step.left_k, step.left_block).at,
+                 full);
+#pragma unroll
+      for (int i = 0; i < subtiles; ++i)
+        if (i < pass.subtiles)
+          load_box(memory.a[ring.stage][i], &maps.right,
+                   operand_box(right_k_inner, columns[i], step.right_k, 0).at, full);
+      ring.advance();
+    }
+  });
+}
+
+/// How many of a consumer warpgroup's subtiles the pass has.
+__device__ int active_subtiles(const BlockPass& pass, int warpgroup) {
+  return (pass.subtiles > warpgroup) + (pass.subtiles > warpgroup + consumer_warpgroups);
+}
+
+template <class Element, bool right_k_inner, bool left_k_inner>
+__device__ void multiply_tiles(const BlockProduct& product, Memory& memory, const TileSchedule& schedule,
+                               int warpgroup) {
+  RingPosition ring;
+  TileWriter<Element, true, Memory> writer_by_rows(memory, warpgroup);
+  TileWriter<Element, false, Memory> writer_by_columns(memory, warpgroup);
+  for_each_pass(product, schedule, [&](const BlockPass& pass) {
+    const int active = active_subtiles(pass, warpgroup);
+    if (active == 0) return skip_stages(memory, ring, pass.steps);
+    float d[subtiles_per_warpgroup][Memory::tile_n / 2] = {};  // what a product without k stores
+    const auto multiply = [&]<int block, int count>() {
+      multiply_stages<Element, block, count, !right_k_inner, !left_k_inner>(memory, ring, warpgroup,
+                                                                            pass.steps, 0, d);
+    };
+    if (product.block == 128)
+      active == 2 ? multiply.template operator()<128, 2>() : multiply.template operator()<128, 1>();
+    else
+      active == 2 ? multiply.template operator()<64, 2>() : multiply.template operator()<64, 1>();
+    const int parts = product.block / box_side;
+    if (product.out.n_inner)
+      writer_by_rows.write(d, active, parts, false);
+    else
+      writer_by_columns.write(d, active, parts, false);
+  });
+}
+
+__device__ void store_tiles(const BlockSparseMaps& maps, const BlockProduct& product, Memory& memory,
+                            const TileSchedule& schedule, int warpgroup) {
+  TileStorer<Memory> storer(memory, warpgroup, &maps.out, false);
+  for_each_pass(product, schedule, [&](const BlockPass& pass) {
+    const int active = active_subtiles(pass, warpgroup);
+    if (active == 0) return;
+    storer.store(active, product.block / box_side, [&](int subtile, int part) {
+      const Box box = out_box(product, pass, consumer_warpgroups * subtile + warpgroup, part);
+      return BoxCoordinates<3>{{box.at[0], box.at[1], box.at[2]}};
+    });
+  });
+  storer.finish();
+}
+
+template <class Element, bool right_k_inner, bool left_k_inner>
+__global__ void __launch_bounds__(threads_per_block, 1)
+    block_sparse_kernel(const __grid_constant__ BlockSparseMaps maps,
+                        const __grid_constant__ BlockProduct product) {
+  Memory& memory = tile_memory<Memory>();
+  if (threadIdx.x == 32 * loader_warp)
+    for (const CUtensorMap* map : {&maps.left, &maps.right, &maps.out}) prefetch_map(map);
+  initialise_barriers(memory);
+  allow_next_kernel();
+  wait_for_previous_kernel();
+  const TileSchedule schedule = block_schedule(product, gridDim.x);
+  const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
+  if (warp < loader_warp) {
+    take_registers<232>();
+    multiply_tiles<Element, right_k_inner, left_k_inner>(product, memory, schedule, warp / 4);
+  } else {
+    give_registers<40>();
+    if (threadIdx.x % 32 != 0) return;
+    if (warp == loader_warp)
+      load_tiles<right_k_inner, left_k_inner>(maps, product, memory, schedule);
+    else if (warp < first_store_warp + consumer_warpgroups)
+      store_tiles(maps, product, memory, schedule, warp - first_store_warp);
+  }
+}
+
+template <class Element>
+auto choose_kernel(const BlockProduct& product) {
+  if (product.right.k_inner)
+    return product.left.k_inner ? block_sparse_kernel<Element, true, true>
+                                : block_sparse_kernel<Element, true, false>;
+  return product.left.k_inner ? block_sparse_kernel<Element, false, true>
+                              : block_sparse_kernel<Element, false, false>;
+}
+
+CUtensorMap map_over(const MatrixStack& stack, ElementType type) {
+  return matrix_map(stack.data, stack.columns, stack.rows, stack.matrices, stack.leading_dimension,
+                    stack.matrix_stride, type);
+}
+
+std::int64_t elements(const MatrixStack& stack) { return stack.matrices * stack.rows * stack.columns; }
+
+}  // namespace
+}  // namespace sm90
+
+bool sm90_can_run(const BlockProduct& product) {
+  constexpr std::int64_t most = 1 << 30;  // coordinates are int32
+  const auto reachable = [&](const void* data, std::int64_t leading_dimension) {
+    return sm90::addressable(data, leading_dimension, product.type);
+  };
+  const std::int64_t in_block = product.block / sm90::box_side;
+  const std::int64_t tiles = product.sparse_output
+                                 ? product.nonzero_blocks * in_block
+                                 : product.rows / product.block * ceil_div(product.columns, sm90::box_side);
+  // A TMA store writes whole 16-byte chunks, past the last element of a row that does not end on one.
+  const bool rows_end_on_chunks = product.sparse_output || !product.out.n_inner || product.columns % 8 == 0;
+  return product.type != ElementType::fp32 && product.block >= sm90::box_side && rows_end_on_chunks &&
+         product.rows < most && product.columns < most && product.depth < most &&
+         product.nonzero_blocks * in_block < most && tiles < most &&
+         reachable(product.left.data, product.left.leading_dimension) &&
+         reachable(product.right.data, product.right.leading_dimension) &&
+         reachable(product.out.data, product.out.leading_dimension);
+}
+
+void launch_sm90(const BlockProduct& product, Stream stream) {
+  using namespace sm90;
+  const MatrixStack left = left_stack(product), right = right_stack(product), out = out_stack(product);
+  BlockSparseMaps maps;
+  maps.out = map_over(out, product.type);
+  maps.left = elements(left) > 0 ? map_over(left, product.type) : maps.out;
+  maps.right = elements(right) > 0 ? map_over(right, product.type) : maps.out;
+  const std::int64_t subtiles_bound = ceil_div(elements(out), box_side * product.block);
+  const auto blocks = static_cast<std::uint32_t>(
+      std::min<std::int64_t>(subtiles_bound, current_device_properties().multiprocessors));
+  const auto kernel = product.type == ElementType::bf16 ? choose_kernel<__nv_bfloat16>(product)
+                                                        : choose_kernel<__half>(product);
+  const std::int64_t bytes = (elements(left) + elements(right) + elements(out)) * element_bytes(product.type);
+  launch("block_sparse_kernel", kernel, blocks, threads_per_block, sizeof(Memory), stream,
+         launch_order(bytes), maps, product);
+}
+
+}  // namespace dropless
