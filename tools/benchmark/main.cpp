@@ -14,6 +14,7 @@ int main(int argc, char** argv) {
   add_bandwidth_command(program);
   add_topology_command(program);
   add_products_command(program);
+  add_blocked_command(program);
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
