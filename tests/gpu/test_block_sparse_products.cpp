@@ -59,23 +59,11 @@ void check_sizes(std::initializer_list<std::int64_t> sizes, Verb verb, KernelPat
 
 }  // namespace
 
-TEST_CASE("sdd: stk's sizes, every transpose", "[block_sparse]") {
-  check_sizes({128, 256, 512, 1024}, Verb::sdd, KernelPath::portable);
+TEST_CASE("block-sparse products: stk's sizes, every transpose", "[block_sparse]") {
+  check_sizes({128, 256, 512, 1024}, GENERATE(Verb::sdd, Verb::dsd, Verb::dds), KernelPath::portable);
 }
-TEST_CASE("dsd: stk's sizes, every transpose", "[block_sparse]") {
-  check_sizes({128, 256, 512, 1024}, Verb::dsd, KernelPath::portable);
-}
-TEST_CASE("dds: stk's sizes, every transpose", "[block_sparse]") {
-  check_sizes({128, 256, 512, 1024}, Verb::dds, KernelPath::portable);
-}
-TEST_CASE("sdd on Hopper: stk's sizes, every transpose", "[block_sparse][sm90]") {
-  check_sizes({128, 256, 512, 1024}, Verb::sdd, KernelPath::sm90);
-}
-TEST_CASE("dsd on Hopper: stk's sizes, every transpose", "[block_sparse][sm90]") {
-  check_sizes({128, 256, 512, 1024}, Verb::dsd, KernelPath::sm90);
-}
-TEST_CASE("dds on Hopper: stk's sizes, every transpose", "[block_sparse][sm90]") {
-  check_sizes({128, 256, 512, 1024}, Verb::dds, KernelPath::sm90);
+TEST_CASE("block-sparse products on Hopper: stk's sizes, every transpose", "[block_sparse][sm90]") {
+  check_sizes({128, 256, 512, 1024}, GENERATE(Verb::sdd, Verb::dsd, Verb::dds), KernelPath::sm90);
 }
 
 TEST_CASE("block-sparse products: every block, type and transpose at one size", "[block_sparse][small]") {
