@@ -59,7 +59,9 @@ struct ReluSquared {
   __device__ float derivative(float p) const { return p < 0.0f ? 0.0f : 2.0f * p; }
 };
 
-/// Calls visitor(f) with the function of `activation`, on the host (to choose a kernel) or on the device.
+/// Calls visitor(f) with the function of `activation`, on the host (to choose a kernel) or on the device; the
+/// visitor is code of one of the two.
+#pragma nv_exec_check_disable
 template <class Visitor>
 __host__ __device__ inline void with_activation(const Activation& activation, Visitor&& visitor) {
   switch (activation.function) {

@@ -5,6 +5,7 @@
 
 #include "launch.cuh"
 #include "row_segments.cuh"
+#include "scaled_combine.hpp"
 
 namespace dropless {
 namespace {
@@ -49,8 +50,8 @@ __global__ void __launch_bounds__(most_segment_threads)
 /// so that the rows need not wait for both the order and the weights.
 template <class Element, class Chunk, int slots>
 __global__ void __launch_bounds__(most_segment_threads)
-    combine_rows(RowOrder order, ChunkRows<const Chunk> rows, const float* weights, ChunkRows<Chunk> out,
-                 unsigned width, bool accumulate) {
+    combine_rows(RowOrder order, ChunkRows<const Chunk> rows, const float* weights, float factor,
+                 ChunkRows<Chunk> out, unsigned width, bool accumulate) {
   using Elements = ChunkElements<Element, Chunk>;
   constexpr int chunks = combine_accesses / slots;
   allow_next_kernel();
@@ -83,8 +84,8 @@ __global__ void __launch_bounds__(most_segment_threads)
 #pragma unroll
       for (int slot = 0; slot < slots; ++slot)
         weight[slot] = weights != nullptr && sources.row[slot] >= 0
-                           ? __ldca(weights + token * order.top_k + first_slot + slot)
-                           : 1.0f;
+                           ? factor * __ldca(weights + token * order.top_k + first_slot + slot)
+                           : factor;
 #pragma unroll
       for (int slot = 0; slot < slots; ++slot) {
         if (sources.row[slot] < 0) continue;
@@ -242,13 +243,13 @@ void launch_gather(const RowOrder& order, const RowsView& x, const MutableRowsVi
 }
 
 template <class Types, int slots>
-void launch_combine(const RowOrder& order, const RowsView& rows, const float* weights,
+void launch_combine(const RowOrder& order, const RowsView& rows, const float* weights, float factor,
                     const MutableRowsView& out, std::int64_t row_bytes, bool accumulate, Stream stream) {
   using Chunk = typename Types::Chunk;
   const auto width = static_cast<unsigned>(checked_int32(row_bytes / std::int64_t{sizeof(Chunk)}, "columns"));
   const SegmentGrid blocks(order.tokens, width, combine_accesses / slots);
   launch("combine_rows", combine_rows<typename Types::ElementT, Chunk, slots>, blocks.grid, blocks.threads, 0,
-         stream, LaunchOrder::overlap_previous, order, chunk_rows<Chunk>(rows), weights,
+         stream, LaunchOrder::overlap_previous, order, chunk_rows<Chunk>(rows), weights, factor,
          chunk_rows<Chunk>(out), width, accumulate);
 }
 
@@ -273,6 +274,11 @@ void gather(const RowOrder& order, const RowsView& x, const MutableRowsView& row
 
 void combine(const RowOrder& order, const RowsView& rows, const float* weights, const MutableRowsView& out,
              std::int64_t columns, bool accumulate, Stream stream) {
+  combine_scaled(order, rows, weights, 1.0f, out, columns, accumulate, stream);
+}
+
+void combine_scaled(const RowOrder& order, const RowsView& rows, const float* weights, float factor,
+                    const MutableRowsView& out, std::int64_t columns, bool accumulate, Stream stream) {
   Operands operands(order, rows.type, columns);
   operands.add(rows, "rows");
   operands.add(out, "out");
@@ -282,7 +288,7 @@ void combine(const RowOrder& order, const RowsView& rows, const float* weights, 
     using Types = decltype(types);
     // Few slots leave a thread more of each row, so that as much is in flight.
     const auto launch_slots = order.top_k <= 2 ? launch_combine<Types, 2> : launch_combine<Types, 4>;
-    launch_slots(order, rows, weights, out, row_bytes, accumulate, stream);
+    launch_slots(order, rows, weights, factor, out, row_bytes, accumulate, stream);
   });
 }
 

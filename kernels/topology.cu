@@ -14,6 +14,7 @@
 #include "tile_list.hpp"
 #include "tile_rule_check.hpp"
 #include "topology_plan.hpp"
+#include "topology_view.hpp"
 
 namespace dropless {
 namespace {
@@ -375,6 +376,22 @@ std::size_t topology_workspace_bytes(const TopologyBounds& bounds) {
   return layout.used();
 }
 
+Topology topology_view(const TopologyBounds& bounds, void* metadata, std::size_t metadata_bytes) {
+  DeviceMemoryLayout layout(metadata, metadata_bytes, topology_metadata_bytes(bounds), "metadata");
+  const TopologyArrays arrays = lay_out(layout, bounds);
+  Topology topology;
+  topology.bounds = bounds;
+  topology.assignments = assignments(bounds);
+  topology.rows_per_expert = arrays.rows_per_expert;
+  topology.row_offsets = arrays.row_offsets;
+  topology.row_to_assignment = arrays.row_to_assignment;
+  topology.assignment_to_row = arrays.assignment_to_row;
+  topology.tiles = arrays.tiles;
+  topology.tile_count = arrays.tile_count;
+  topology.status = arrays.status;
+  return topology;
+}
+
 Topology build_topology(const RouterIds& ids, const TopologyBounds& bounds, void* metadata,
                         std::size_t metadata_bytes, void* workspace, std::size_t workspace_bytes,
                         Stream stream) {
@@ -390,18 +407,7 @@ Topology build_topology(const RouterIds& ids, const TopologyBounds& bounds, void
     launch_build(static_cast<const std::int64_t*>(ids.data), rule, plan, chunk_counts, arrays, stream);
   else
     launch_build(static_cast<const std::int32_t*>(ids.data), rule, plan, chunk_counts, arrays, stream);
-
-  Topology topology;
-  topology.bounds = bounds;
-  topology.assignments = assignments(bounds);
-  topology.rows_per_expert = arrays.rows_per_expert;
-  topology.row_offsets = arrays.row_offsets;
-  topology.row_to_assignment = arrays.row_to_assignment;
-  topology.assignment_to_row = arrays.assignment_to_row;
-  topology.tiles = arrays.tiles;
-  topology.tile_count = arrays.tile_count;
-  topology.status = arrays.status;
-  return topology;
+  return topology_view(bounds, metadata, metadata_bytes);
 }
 
 TopologyStatus check(const Topology& topology, Stream stream) {
