@@ -51,6 +51,9 @@ struct ExpertMlpOptions {
                               ///< of weights and biases (micro-batches)
   std::int32_t sm_limit = 0;  ///< > 0: the products occupy at most this many multiprocessors
   KernelPath path = KernelPath::automatic;
+  /// Forward runs gather, up product and activation as launches of their own, where one kernel could do all
+  /// three: to compare the two.
+  bool composed = false;
 };
 
 /// The tokens of one batch and their routing; device memory.
