@@ -1,0 +1,99 @@
+// An expert layer in device memory: the operands of a layer case of the CPU, rounded to a 16-bit type on both
+// sides, with everything that the calls write poisoned and guarded; and the CPU's results to compare with.
+#pragma once
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "catch.hpp"
+#include "device_buffer.hpp"
+#include "dropless/expert_mlp.hpp"
+#include "host/expert_mlp_case.hpp"
+
+namespace dropless::test {
+
+/// The ways in which a layer can be computed.
+struct LayerWay {
+  const char* name;
+  KernelPath path;
+  bool composed;
+};
+inline constexpr LayerWay layer_ways[] = {{"portable", KernelPath::portable, true},
+                                          {"automatic, composed", KernelPath::automatic, true},
+                                          {"automatic", KernelPath::automatic, false}};
+
+/// Results with their names: what a case's vectors hold.
+using NamedValues = std::vector<std::pair<std::string, std::vector<double>>>;
+
+/// Requires of each result the accuracy of a whole layer: relative Frobenius error 8e-3 (bf16), 2e-3 (fp16).
+void require_close(const NamedValues& results, const NamedValues& expected, ElementType type);
+
+/// Values of the operands. `exact`: such that the pre-activation is exact in 16 bits, for activations whose
+/// derivative jumps: a rounded p may lie on the other side of the jump.
+enum class LayerValues { any, exact };
+
+class DeviceLayer {
+ public:
+  /// Scales the case's weights so that values are of order one, and rounds all its operands to `type`. Rows
+  /// of x, out and their gradients are d_model + `pad` elements apart.
+  DeviceLayer(ExpertMlpCase& of, ElementType element_type, ElementType type_of_gradients,
+              std::int64_t pad = 0, LayerValues values = LayerValues::any);
+
+  ExpertMlp mlp() const;
+  /// `count` tokens from `first` on.
+  ExpertMlpBatch batch(std::int64_t first, std::int64_t count) const;
+  ExpertMlpBatch batch() const { return batch(0, host.shape.tokens); }
+  MutableRowsView out(std::int64_t first = 0) const { return rows(out_, first); }
+  RowsView out_gradient(std::int64_t first = 0) const { return rows_read(out_gradient_, first); }
+  ExpertMlpGradients gradients(std::int64_t first = 0) const;
+  ExpertMlpOptions options(const LayerWay& way) const;
+
+  /// One forward and one backward over some tokens, in memory of exactly the bytes that are asked for.
+  void run(const LayerWay& way, std::int64_t first, std::int64_t count, bool accumulate);
+  void run(const LayerWay& way) { run(way, 0, host.shape.tokens, false); }
+  /// Forward alone, nothing saved.
+  void infer(const LayerWay& way, std::int64_t first, std::int64_t count);
+  void infer(const LayerWay& way) { infer(way, 0, host.shape.tokens); }
+
+  /// Everything that the calls write, back to poison.
+  void poison();
+  NamedValues results() const;
+  NamedValues expected() const;
+  std::vector<double> out_values() const {
+    return values(out_, host.shape.tokens, host.shape.d_model, pitch_, type);
+  }
+  bool guards_intact() const;
+  /// The bits of everything written by the calls.
+  std::vector<std::vector<unsigned char>> bits() const;
+
+  ExpertMlpCase& host;
+  const ElementType type, gradient_type;
+  DeviceBuffer<std::int32_t> ids;
+
+ private:
+  using Bytes = DeviceBuffer<unsigned char>;
+  MutableRowsView rows(const Bytes& buffer, std::int64_t first) const;
+  RowsView rows_read(const Bytes& buffer, std::int64_t first) const;
+  ExpertGradients expert_gradients(const Bytes& buffer, std::int64_t m, std::int64_t n) const;
+  std::vector<const Bytes*> written() const;
+  static std::vector<double> values(const Bytes& buffer, std::int64_t rows, std::int64_t columns,
+                                    std::int64_t pitch, ElementType element_type);
+
+  struct Weights {
+    std::vector<Bytes> tensors;
+    DeviceBuffer<const void*> first, second;
+    DeviceBuffer<std::int32_t> d_ff, d_ff_begin;
+    ExpertWeights view;
+  };
+  static std::unique_ptr<Weights> device_weights(Experts& experts, ElementType type);
+
+  std::int64_t pitch_;
+  std::unique_ptr<Weights> up_, down_;
+  Bytes up_bias_, down_bias_, x_, out_gradient_;
+  DeviceBuffer<float> routing_weights_;
+  Bytes out_, x_gradient_, up_gradient_, up_second_gradient_, down_gradient_, up_bias_gradient_,
+      down_bias_gradient_, weights_gradient_;
+};
+
+}  // namespace dropless::test
