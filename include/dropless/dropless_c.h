@@ -1,6 +1,6 @@
 /* The C interface of dropless, for other languages: the shared library dropless_c. Every function does what
- * the C++ function of the same name does (topology.hpp, expert_rows.hpp, expert_products.hpp say what, with
- * shapes and units), and every structure has the fields of its C++ counterpart.
+ * the C++ function of the same name does (topology.hpp, expert_rows.hpp, expert_products.hpp, expert_mlp.hpp
+ * say what, with shapes and units), and every structure has the fields of its C++ counterpart.
  *
  * Functions return DROPLESS_OK or say what went wrong; dropless_last_error() then holds the sentence. No
  * exception leaves the library. Device memory is the caller's throughout; work goes to the given stream only,
@@ -34,6 +34,15 @@ typedef enum dropless_result {
 enum { DROPLESS_BF16 = 0, DROPLESS_FP16 = 1, DROPLESS_FP32 = 2 };          /* element_type */
 enum { DROPLESS_K_BY_N = 0, DROPLESS_N_BY_K = 1 };                         /* weight order */
 enum { DROPLESS_AUTOMATIC = 0, DROPLESS_PORTABLE = 1, DROPLESS_SM90 = 2 }; /* kernel path */
+enum { DROPLESS_LINEAR2 = 0, DROPLESS_GLU = 1 };                           /* kind of expert MLP */
+enum { DROPLESS_WEIGHT_ON_OUTPUT = 0, DROPLESS_WEIGHT_ON_INPUT = 1, DROPLESS_NO_WEIGHT = 2 };
+enum {
+  DROPLESS_SILU = 0,
+  DROPLESS_GELU_ERF = 1,
+  DROPLESS_GELU_TANH = 2,
+  DROPLESS_RELU = 3,
+  DROPLESS_RELU_SQUARED = 4
+}; /* activation function */
 
 /* "1.2.3" */
 DROPLESS_C_API const char* dropless_version(void);
@@ -170,6 +179,82 @@ DROPLESS_C_API dropless_result dropless_dsd(const dropless_expert_rows* rows, co
 DROPLESS_C_API dropless_result dropless_weight_gradient(
     const dropless_expert_rows* rows, const dropless_rows_view* a, const dropless_rows_view* b,
     const dropless_expert_gradients* dw, const dropless_product_options* options, dropless_stream stream);
+
+/* alpha and limit: 0 takes the default, 1 and no limit. */
+typedef struct dropless_activation {
+  int32_t function;
+  float alpha;
+  float limit;
+  float up_offset;
+} dropless_activation;
+
+typedef struct dropless_expert_mlp {
+  int32_t kind;
+  dropless_activation activation;
+  dropless_expert_weights up;
+  dropless_expert_weights down;
+  const void* up_bias;   /* device [experts, up.n], or null */
+  const void* down_bias; /* device [experts, down.n], or null */
+} dropless_expert_mlp;
+
+/* output_scale: 0 takes the default, 1. */
+typedef struct dropless_expert_mlp_options {
+  int32_t weight_place;
+  float output_scale;
+  int32_t accumulate;
+  int32_t sm_limit;
+  int32_t path;
+  int32_t composed;
+} dropless_expert_mlp_options;
+
+typedef struct dropless_expert_mlp_batch {
+  dropless_topology_bounds bounds;
+  dropless_router_ids ids;
+  const float* routing_weights; /* device [tokens, top_k]; null exactly where the weights have no place */
+  dropless_rows_view x;
+} dropless_expert_mlp_batch;
+
+typedef struct dropless_device_memory {
+  void* data;
+  size_t bytes;
+} dropless_device_memory;
+
+/* Null data (and matrices) leaves that gradient out. */
+typedef struct dropless_expert_mlp_gradients {
+  dropless_rows_view x;
+  dropless_expert_gradients up;
+  dropless_expert_gradients up_second;
+  dropless_expert_gradients down;
+  float* up_bias;
+  float* down_bias;
+  float* routing_weights;
+} dropless_expert_mlp_gradients;
+
+/* What forward saves for backward, and the workspace of forward that saves nothing, of forward that saves,
+ * and of backward. */
+typedef struct dropless_expert_mlp_memory {
+  size_t saved;
+  size_t inference_workspace;
+  size_t forward_workspace;
+  size_t backward_workspace;
+} dropless_expert_mlp_memory;
+
+DROPLESS_C_API dropless_result dropless_expert_mlp_bytes(const dropless_expert_mlp* mlp,
+                                                         const dropless_topology_bounds* bounds,
+                                                         const dropless_expert_mlp_options* options,
+                                                         dropless_expert_mlp_memory* bytes);
+
+/* saved with null data: inference. topology: what was built, in host memory; may be null. */
+DROPLESS_C_API dropless_result dropless_expert_mlp_forward(
+    const dropless_expert_mlp* mlp, const dropless_expert_mlp_batch* batch, const dropless_rows_view* out,
+    const dropless_expert_mlp_options* options, dropless_device_memory saved,
+    dropless_device_memory workspace, dropless_stream stream, dropless_topology* topology);
+
+DROPLESS_C_API dropless_result dropless_expert_mlp_backward(
+    const dropless_expert_mlp* mlp, const dropless_expert_mlp_batch* batch,
+    const dropless_rows_view* out_gradient, const dropless_expert_mlp_gradients* gradients,
+    const dropless_expert_mlp_options* options, dropless_device_memory saved,
+    dropless_device_memory workspace, dropless_stream stream);
 
 #ifdef __cplusplus
 }

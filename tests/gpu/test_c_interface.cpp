@@ -8,6 +8,7 @@
 #include "built_topology.hpp"
 #include "catch.hpp"
 #include "dropless/dropless_c.h"
+#include "dropless/expert_mlp.hpp"
 #include "dropless/expert_products.hpp"
 
 using namespace dropless;
@@ -108,6 +109,93 @@ TEST_CASE("the C interface gives the bits of the C++ products") {
   REQUIRE(dropless_weight_gradient(&both.c_topology.rows, &c_x, &c_h_view, &c_gradients, &c_options,
                                    nullptr) == DROPLESS_OK);
   CHECK(dw.download() == c_dw.download());
+}
+
+TEST_CASE("the C interface gives the bits of the C++ layer", "[small]") {
+  const std::vector<std::int32_t> some = some_ids();
+  const DeviceBuffer<std::int32_t> ids(some);
+  constexpr std::int64_t d_model = k, d_ff = n;
+  const DeviceBuffer<std::uint16_t> x(some_values(tokens * d_model, 1)),
+      dout(some_values(tokens * d_model, 2)), up(some_values(experts * d_model * 2 * d_ff, 3)),
+      down(some_values(experts * d_ff * d_model, 4));
+  const DeviceBuffer<float> routing_weights(std::vector<float>(static_cast<std::size_t>(rows), 0.5f));
+  const auto weights_of = [&](const void* data, std::int64_t of_k, std::int64_t of_n) {
+    dropless_expert_weights weights{};
+    weights.experts = experts;
+    weights.k = of_k;
+    weights.n = of_n;
+    weights.leading_dimension = of_n;
+    weights.first = {data, of_k * of_n, nullptr};
+    return weights;
+  };
+  dropless_expert_mlp c_mlp{};
+  c_mlp.kind = DROPLESS_GLU;
+  c_mlp.activation.limit = 7;
+  c_mlp.up = weights_of(up.data(), d_model, 2 * d_ff);
+  c_mlp.down = weights_of(down.data(), d_ff, d_model);
+  dropless_expert_mlp_batch c_batch{};
+  c_batch.bounds = {tokens, top_k, experts, {0, 0}};
+  c_batch.ids.data = ids.data();
+  c_batch.routing_weights = routing_weights.data();
+  c_batch.x = {x.data(), d_model, DROPLESS_BF16};
+
+  ExpertMlp mlp;
+  mlp.activation.limit = 7;
+  for (auto [weights, from] : {std::pair{&mlp.up, &c_mlp.up}, std::pair{&mlp.down, &c_mlp.down}}) {
+    weights->experts = experts;
+    weights->k = from->k;
+    weights->n = from->n;
+    weights->leading_dimension = from->n;
+    weights->first = {from->first.data, from->first.expert_stride, nullptr};
+  }
+  ExpertMlpBatch batch;
+  batch.bounds = {tokens, top_k, experts, {}};
+  batch.ids.data = ids.data();
+  batch.routing_weights = routing_weights.data();
+  batch.x = {x.data(), d_model};
+
+  dropless_expert_mlp_memory bytes{};
+  const dropless_expert_mlp_options c_options{};
+  REQUIRE(dropless_expert_mlp_bytes(&c_mlp, &c_batch.bounds, &c_options, &bytes) == DROPLESS_OK);
+  CHECK(bytes.saved == expert_mlp_saved_bytes(mlp, batch.bounds));
+  CHECK(bytes.inference_workspace == expert_mlp_forward_workspace_bytes(mlp, batch.bounds, {}, false));
+  CHECK(bytes.forward_workspace == expert_mlp_forward_workspace_bytes(mlp, batch.bounds, {}, true));
+  CHECK(bytes.backward_workspace == expert_mlp_backward_workspace_bytes(mlp, batch.bounds, {}));
+
+  const DeviceBuffer<unsigned char> saved(bytes.saved),
+      workspace(std::max(bytes.forward_workspace, bytes.backward_workspace));
+  const DeviceMemory kept{saved.data(), saved.size()}, scratch{workspace.data(), workspace.size()};
+  const dropless_device_memory c_kept{saved.data(), saved.size()},
+      c_scratch{workspace.data(), workspace.size()};
+  const DeviceBuffer<std::uint16_t> out(tokens * d_model), c_out(tokens * d_model), dx(tokens * d_model),
+      c_dx(tokens * d_model), dup(experts * d_model * 2 * d_ff), c_dup(experts * d_model * 2 * d_ff);
+  const dropless_rows_view c_out_view{c_out.data(), d_model, DROPLESS_BF16},
+      c_dout{dout.data(), d_model, DROPLESS_BF16};
+  dropless_topology topology{};
+  expert_mlp_forward(mlp, batch, {out.data(), d_model}, {}, kept, scratch, nullptr);
+  REQUIRE(dropless_expert_mlp_forward(&c_mlp, &c_batch, &c_out_view, &c_options, c_kept, c_scratch, nullptr,
+                                      &topology) == DROPLESS_OK);
+  CHECK(out.download() == c_out.download());
+  dropless_topology_status status{};
+  REQUIRE(dropless_check_topology(&topology, nullptr, &status) == DROPLESS_OK);
+  CHECK(status.useful_rows == rows);
+
+  ExpertMlpGradients gradients;
+  gradients.x = {dx.data(), d_model};
+  gradients.up.experts = experts;
+  gradients.up.m = d_model;
+  gradients.up.n = gradients.up.leading_dimension = 2 * d_ff;
+  gradients.up.expert_stride = d_model * 2 * d_ff;
+  gradients.up.data = dup.data();
+  dropless_expert_mlp_gradients c_gradients{};
+  c_gradients.x = {c_dx.data(), d_model, DROPLESS_BF16};
+  c_gradients.up = {DROPLESS_BF16,      experts,      d_model, 2 * d_ff, 2 * d_ff,
+                    d_model * 2 * d_ff, c_dup.data(), nullptr};
+  expert_mlp_backward(mlp, batch, {dout.data(), d_model}, gradients, {}, kept, scratch, nullptr);
+  REQUIRE(dropless_expert_mlp_backward(&c_mlp, &c_batch, &c_dout, &c_gradients, &c_options, c_kept, c_scratch,
+                                       nullptr) == DROPLESS_OK);
+  CHECK(dx.download() == c_dx.download());
+  CHECK(dup.download() == c_dup.download());
 }
 
 TEST_CASE("the C interface reports ids out of range when they are checked") {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "dropless/error.hpp"
+#include "dropless/expert_mlp.hpp"
 #include "dropless/expert_products.hpp"
 #include "dropless/topology.hpp"
 
@@ -158,6 +159,45 @@ ProductOptions from_c(const dropless_product_options& options) {
   return {options.accumulate != 0, options.sm_limit, enumerator<KernelPath>(options.path, 3, "path")};
 }
 
+Activation from_c(const dropless_activation& activation) {
+  Activation result;
+  result.function = enumerator<ActivationFunction>(activation.function, 5, "activation.function");
+  if (activation.alpha != 0) result.alpha = activation.alpha;
+  if (activation.limit != 0) result.limit = activation.limit;
+  result.up_offset = activation.up_offset;
+  return result;
+}
+
+ExpertMlp from_c(const dropless_expert_mlp& mlp) {
+  return {enumerator<MlpKind>(mlp.kind, 2, "kind"),
+          from_c(mlp.activation),
+          from_c(mlp.up),
+          from_c(mlp.down),
+          mlp.up_bias,
+          mlp.down_bias};
+}
+
+ExpertMlpOptions from_c(const dropless_expert_mlp_options& options) {
+  return {enumerator<RoutingWeightPlace>(options.weight_place, 3, "weight_place"),
+          options.output_scale != 0 ? options.output_scale : 1.0f,
+          options.accumulate != 0,
+          options.sm_limit,
+          enumerator<KernelPath>(options.path, 3, "path"),
+          options.composed != 0};
+}
+
+ExpertMlpBatch from_c(const dropless_expert_mlp_batch& batch) {
+  return {from_c(batch.bounds), from_c(batch.ids), batch.routing_weights, input_from_c(batch.x)};
+}
+
+ExpertMlpGradients from_c(const dropless_expert_mlp_gradients& gradients) {
+  return {output_from_c(gradients.x), from_c(gradients.up), from_c(gradients.up_second),
+          from_c(gradients.down),     gradients.up_bias,    gradients.down_bias,
+          gradients.routing_weights};
+}
+
+DeviceMemory from_c(const dropless_device_memory& memory) { return {memory.data, memory.bytes}; }
+
 /// sdd or dsd, which take the same arguments.
 dropless_result rows_by_weights(decltype(sdd)& product, const dropless_expert_rows* rows,
                                 const dropless_rows_view* input, const dropless_expert_weights* weights,
@@ -243,5 +283,49 @@ dropless_result dropless_weight_gradient(const dropless_expert_rows* rows, const
     weight_gradient(from_c(required(rows, "rows")), input_from_c(required(a, "a")),
                     input_from_c(required(b, "b")), from_c(required(dw, "dw")),
                     from_c(required(options, "options")), stream);
+  });
+}
+
+dropless_result dropless_expert_mlp_bytes(const dropless_expert_mlp* mlp,
+                                          const dropless_topology_bounds* bounds,
+                                          const dropless_expert_mlp_options* options,
+                                          dropless_expert_mlp_memory* bytes) {
+  return guarded([&] {
+    dropless_expert_mlp_memory& result = required(bytes, "bytes");
+    const ExpertMlp layer = from_c(required(mlp, "mlp"));
+    const TopologyBounds of = from_c(required(bounds, "bounds"));
+    const ExpertMlpOptions chosen = from_c(required(options, "options"));
+    result = {expert_mlp_saved_bytes(layer, of), expert_mlp_forward_workspace_bytes(layer, of, chosen, false),
+              expert_mlp_forward_workspace_bytes(layer, of, chosen, true),
+              expert_mlp_backward_workspace_bytes(layer, of, chosen)};
+  });
+}
+
+dropless_result dropless_expert_mlp_forward(const dropless_expert_mlp* mlp,
+                                            const dropless_expert_mlp_batch* batch,
+                                            const dropless_rows_view* out,
+                                            const dropless_expert_mlp_options* options,
+                                            dropless_device_memory saved, dropless_device_memory workspace,
+                                            dropless_stream stream, dropless_topology* topology) {
+  return guarded([&] {
+    const Topology built = expert_mlp_forward(
+        from_c(required(mlp, "mlp")), from_c(required(batch, "batch")), output_from_c(required(out, "out")),
+        from_c(required(options, "options")), from_c(saved), from_c(workspace), stream);
+    if (topology != nullptr) *topology = to_c(built);
+  });
+}
+
+dropless_result dropless_expert_mlp_backward(const dropless_expert_mlp* mlp,
+                                             const dropless_expert_mlp_batch* batch,
+                                             const dropless_rows_view* out_gradient,
+                                             const dropless_expert_mlp_gradients* gradients,
+                                             const dropless_expert_mlp_options* options,
+                                             dropless_device_memory saved, dropless_device_memory workspace,
+                                             dropless_stream stream) {
+  return guarded([&] {
+    expert_mlp_backward(from_c(required(mlp, "mlp")), from_c(required(batch, "batch")),
+                        input_from_c(required(out_gradient, "out_gradient")),
+                        from_c(required(gradients, "gradients")), from_c(required(options, "options")),
+                        from_c(saved), from_c(workspace), stream);
   });
 }

@@ -1,11 +1,13 @@
 """libdropless_c.so through ctypes: the structures of include/dropless/dropless_c.h and its functions, which raise on
 failure. Device memory is passed as integer addresses."""
 import ctypes
-from ctypes import POINTER, Structure, c_char_p, c_int, c_int32, c_int64, c_size_t, c_void_p
+from ctypes import POINTER, Structure, c_char_p, c_float, c_int, c_int32, c_int64, c_size_t, c_void_p
 
 BF16, FP16, FP32 = 0, 1, 2
 K_BY_N, N_BY_K = 0, 1
 AUTOMATIC, PORTABLE, SM90 = 0, 1, 2
+LINEAR2, GLU = 0, 1
+SILU, GELU_ERF, GELU_TANH, RELU, RELU_SQUARED = range(5)
 
 
 class RowTileRule(Structure):
@@ -60,6 +62,38 @@ class ProductOptions(Structure):
     _fields_ = [("accumulate", c_int32), ("sm_limit", c_int32), ("path", c_int32)]
 
 
+class Activation(Structure):
+    _fields_ = [("function", c_int32), ("alpha", c_float), ("limit", c_float), ("up_offset", c_float)]
+
+
+class ExpertMlp(Structure):
+    _fields_ = [("kind", c_int32), ("activation", Activation), ("up", ExpertWeights), ("down", ExpertWeights),
+                ("up_bias", c_void_p), ("down_bias", c_void_p)]
+
+
+class ExpertMlpOptions(Structure):
+    _fields_ = [("weight_place", c_int32), ("output_scale", c_float), ("accumulate", c_int32), ("sm_limit", c_int32),
+                ("path", c_int32), ("composed", c_int32)]
+
+
+class ExpertMlpBatch(Structure):
+    _fields_ = [("bounds", TopologyBounds), ("ids", RouterIds), ("routing_weights", c_void_p), ("x", RowsView)]
+
+
+class DeviceMemory(Structure):
+    _fields_ = [("data", c_void_p), ("bytes", c_size_t)]
+
+
+class ExpertMlpGradients(Structure):
+    _fields_ = [("x", RowsView), ("up", ExpertGradients), ("up_second", ExpertGradients), ("down", ExpertGradients),
+                ("up_bias", c_void_p), ("down_bias", c_void_p), ("routing_weights", c_void_p)]
+
+
+class ExpertMlpMemory(Structure):
+    _fields_ = [("saved", c_size_t), ("inference_workspace", c_size_t), ("forward_workspace", c_size_t),
+                ("backward_workspace", c_size_t)]
+
+
 class Dropless:
     """The loaded library. Every method is the C function of its name; structures are passed by reference."""
 
@@ -79,6 +113,15 @@ class Dropless:
         self.sdd = self._checked("sdd", rows, view, weights, view, options, c_void_p)
         self.dsd = self._checked("dsd", rows, view, weights, view, options, c_void_p)
         self.weight_gradient = self._checked("weight_gradient", rows, view, view, gradients, options, c_void_p)
+        mlp, batch, layer_options = POINTER(ExpertMlp), POINTER(ExpertMlpBatch), POINTER(ExpertMlpOptions)
+        self.expert_mlp_bytes = self._checked(
+            "expert_mlp_bytes", mlp, POINTER(TopologyBounds), layer_options, POINTER(ExpertMlpMemory))
+        self.expert_mlp_forward = self._checked(
+            "expert_mlp_forward", mlp, batch, view, layer_options, DeviceMemory, DeviceMemory, c_void_p,
+            POINTER(Topology))
+        self.expert_mlp_backward = self._checked(
+            "expert_mlp_backward", mlp, batch, view, POINTER(ExpertMlpGradients), layer_options, DeviceMemory,
+            DeviceMemory, c_void_p)
 
     def version(self):
         return self._library.dropless_version().decode()
