@@ -8,5 +8,6 @@ class App;
 
 void add_bandwidth_command(CLI::App& program);
 void add_blocked_command(CLI::App& program);
+void add_layer_command(CLI::App& program);
 void add_products_command(CLI::App& program);
 void add_topology_command(CLI::App& program);

@@ -15,6 +15,7 @@ int main(int argc, char** argv) {
   add_topology_command(program);
   add_products_command(program);
   add_blocked_command(program);
+  add_layer_command(program);
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

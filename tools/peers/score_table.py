@@ -1,7 +1,8 @@
-"""Prints the table of scores in README from a file of measured products, as Markdown.
-usage: score_table.py data/benchmarks/h200.json
-A row is one model and batch, a figure the geometric mean over its uniform and skewed routing and the up and down
-product: score = reference / time, where 1 is one dense product of the same size, or the memory rate if that is slower."""
+"""Prints a table of scores in README from a file of measured products or of measured layers, as Markdown.
+usage: score_table.py data/benchmarks/h200.json | data/benchmarks/h200_layer.json
+A row is one model and batch, a figure the geometric mean over its uniform and skewed routing (and, of products, the up
+and down product): score = reference / time, where 1 is the time of dense products of the same size, or of the least
+bytes at the memory rate if that is slower."""
 import json
 import math
 import sys
@@ -15,31 +16,45 @@ def shown(score):
     return "" if score is None else f"{score:.2f}"
 
 
-def scores_of(cases, gradients, contestant):
-    return [case["score"][contestant] for case in cases
-            if case["product"].endswith("_wgrad") == gradients and contestant in case["score"]]
+def product_scores(gradients, contestant):
+    def scores(cases):
+        return [case["score"][contestant] for case in cases
+                if case["product"].endswith("_wgrad") == gradients and contestant in case["score"]]
+    return scores
 
 
-def row(label, cases):
-    figures = [geometric_mean(scores_of(cases, gradients, contestant))
-               for gradients in (False, True) for contestant in ("dropless", "torch_grouped")]
-    return f"| {label} | " + " | ".join(map(shown, figures)) + " |"
+def layer_scores(kind, contestant):
+    def scores(cases):
+        return [case["reference_us"][kind] / case["us"][contestant] for case in cases if contestant in case["us"]]
+    return scores
+
+
+PRODUCT_COLUMNS = {"up, down: dropless": product_scores(False, "dropless"),
+                   "torch": product_scores(False, "torch_grouped"),
+                   "weight gradients: dropless": product_scores(True, "dropless"),
+                   "torch ": product_scores(True, "torch_grouped")}
+LAYER_COLUMNS = {"forward: dropless": layer_scores("fwd", "fwd"),
+                 "single calls": layer_scores("fwd", "unfused_fwd"),
+                 "torch": layer_scores("fwd", "torch_fwd"),
+                 "forward + backward: dropless": layer_scores("fwd_bwd", "fwd_bwd"),
+                 "torch ": layer_scores("fwd_bwd", "torch_fwd_bwd")}
 
 
 def main():
     with open(sys.argv[1]) as file:
-        report = json.load(file)
+        cases = json.load(file)["cases"]
+    columns = PRODUCT_COLUMNS if "product" in cases[0] else LAYER_COLUMNS
     groups = {}
-    for case in report["cases"]:
+    for case in cases:
         model, tokens, _ = case["name"].split("/")
-        groups.setdefault((model, tokens), []).append(case)
-    print("| case | up, down: dropless | torch | weight gradients: dropless | torch |")
-    print("|---|---|---|---|---|")
-    for (model, tokens), cases in groups.items():
-        print(row(f"{model}, {tokens[1:]} tokens", cases))
-    print(row("all", report["cases"]))
-    worst = [min(scores_of(report["cases"], gradients, contestant))
-             for gradients in (False, True) for contestant in ("dropless", "torch_grouped")]
+        groups.setdefault(f"{model}, {tokens[1:]} tokens", []).append(case)
+    groups["all"] = cases
+    print("| case | " + " | ".join(title.strip() for title in columns) + " |")
+    print("|---" * (len(columns) + 1) + "|")
+    for label, of_group in groups.items():
+        figures = [geometric_mean(scores(of_group)) for scores in columns.values()]
+        print(f"| {label} | " + " | ".join(map(shown, figures)) + " |")
+    worst = [min(scores(cases), default=None) for scores in columns.values()]
     print("| worst | " + " | ".join(map(shown, worst)) + " |")
 
 
