@@ -81,17 +81,20 @@ std::vector<Group> groups_of(const json& figures, bool padding_is_meaningful) {
   return groups;
 }
 
-/// "before -> after +difference" of one figure, right-aligned in `width`.
+/// "before -> after +difference" of one figure, right-aligned in `width` with as many of the column's
+/// decimals as fit.
 std::string cell(const json& figures, const Column& column, std::size_t width) {
   if (!figures.contains(column.place) || !figures[column.place].is_object())
     return fmt::format("{:>{}}", "unknown", width);
   const json& change = figures[column.place];
   const auto value = [&](const char* key) { return column.scale * change[key].get<double>(); };
-  // A difference that prints as zero has no sign of its own.
-  const double unit = std::pow(10, column.decimals);
-  const double difference = std::abs(value("difference")) * unit < 0.5 ? 0 : value("difference");
-  const std::string text = fmt::format("{:.{}f} -> {:.{}f} {:>+7.{}f}", value("a"), column.decimals,
-                                       value("b"), column.decimals, difference, column.decimals);
+  std::string text;
+  for (int decimals = column.decimals; decimals >= 0 && (text.empty() || text.size() >= width); --decimals) {
+    // A difference that prints as zero has no sign of its own.
+    const bool rounds_to_zero = std::abs(value("difference")) * std::pow(10, decimals) < 0.5;
+    text = fmt::format("{:.{}f} -> {:.{}f} {:>+7.{}f}", value("a"), decimals, value("b"), decimals,
+                       rounds_to_zero ? 0 : value("difference"), decimals);
+  }
   return fmt::format("{:>{}}", text, width);
 }
 
