@@ -3,18 +3,15 @@
 #include "dropless/synth.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cmath>
-#include <cstdio>
-#include <cstring>
 #include <numeric>
 #include <vector>
 
 #include "dropless/integer_math.hpp"
+#include "output_file.hpp"
 
 namespace dropless {
 namespace {
@@ -134,39 +131,6 @@ class ExpertTable {
   std::vector<Column> columns_;
 };
 
-/// A file that appears under its name only when it is complete.
-class NewFile {
- public:
-  explicit NewFile(const std::string& path)
-      : path_(path),
-        partial_(fmt::format("{}.partial-{}", path, ::getpid())),
-        file_(std::fopen(partial_.c_str(), "wb")) {
-    if (file_ == nullptr) throw FileError(path_, "", std::strerror(errno));
-  }
-  NewFile(const NewFile&) = delete;
-  NewFile& operator=(const NewFile&) = delete;
-  ~NewFile() {
-    if (file_ == nullptr) return;
-    std::fclose(file_);
-    std::remove(partial_.c_str());
-  }
-  void write(const void* bytes, std::size_t count) {
-    if (std::fwrite(bytes, 1, count, file_) != count) throw FileError(path_, "", std::strerror(errno));
-  }
-  void finish() {
-    const bool closed = std::fclose(file_) == 0;
-    file_ = nullptr;
-    if (closed && std::rename(partial_.c_str(), path_.c_str()) == 0) return;
-    const std::string reason = std::strerror(errno);
-    std::remove(partial_.c_str());
-    throw FileError(path_, "", reason);
-  }
-
- private:
-  std::string path_, partial_;
-  std::FILE* file_;
-};
-
 void check(const SynthOptions& options) {
   const auto at_least = [](const char* name, std::int64_t value, std::int64_t least) {
     if (value < least) throw Error(name, std::to_string(value), fmt::format("at least {}", least));
@@ -212,9 +176,9 @@ std::int64_t synth_bytes(const SynthOptions& options) {
 void write_synth_trace(const std::string& path, const SynthOptions& options) {
   static_assert(std::endian::native == std::endian::little);
   const std::int64_t sequence_bytes = synth_bytes(options) / options.layers / options.sequences;
-  NewFile file(path);
+  OutputFile file(path);
   const std::string header = npy_header(options);
-  file.write(header.data(), header.size());
+  file.write(header);
   std::vector<std::uint8_t> bytes;
   std::vector<std::uint32_t> chosen(static_cast<std::size_t>(options.top_k));
   for (std::int64_t layer = 0; layer < options.layers; ++layer) {
@@ -230,7 +194,7 @@ void write_synth_trace(const std::string& path, const SynthOptions& options) {
           bytes.push_back(static_cast<std::uint8_t>(expert & 255));
           if (id_bytes(options) == 2) bytes.push_back(static_cast<std::uint8_t>(expert >> 8));
         }
-      file.write(bytes.data(), bytes.size());
+      file.write({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     }
   }
   file.finish();

@@ -60,7 +60,7 @@ void run_compare(const CompareArguments& arguments) {
   if (arguments.output.empty())
     fmt::print("{}", text);
   else
-    write_output_file(arguments.output, text);
+    dropless::write_output_file(arguments.output, text);
 }
 
 }  // namespace

@@ -5,8 +5,10 @@
 #include <exception>
 
 #include "commands.hpp"
+#include "interrupt.hpp"
 
 int main(int argc, char** argv) {
+  end_cleanly_when_interrupted();
   CLI::App program("What a Mixture-of-Experts routing trace costs, and the layouts behind it", "dropless");
   program.require_subcommand(1);
   program.set_help_all_flag("--help-all", "Print the help of every command");

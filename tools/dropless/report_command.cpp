@@ -28,7 +28,7 @@ struct ReportArguments {
 };
 
 void write_batches(const std::string& path, dropless::Trace& trace, const dropless::Report& report) {
-  OutputFile file(path);
+  dropless::OutputFile file(path);
   ProgressLine progress;
   dropless::write_batch_csv(
       trace, report, [&file](std::string_view text) { file.write(text); }, ProgressLine::update, &progress);
@@ -39,7 +39,7 @@ void write_placement(const std::string& path, const dropless::Report& report) {
   std::vector<std::vector<std::int64_t>> rows_per_expert;
   for (const dropless::LayerFigures& layer : report.layers)
     rows_per_expert.push_back(layer.without_warmup.value_or(layer.figures).rows_per_expert);
-  write_output_file(path, dropless::placement_json(*report.placement, rows_per_expert));
+  dropless::write_output_file(path, dropless::placement_json(*report.placement, rows_per_expert));
 }
 
 dropless::Report report_with_progress(dropless::Trace& trace, const dropless::ReportOptions& options) {
@@ -51,7 +51,7 @@ void print_or_write(const ReportArguments& arguments, const std::string& text) {
   if (arguments.output.empty())
     fmt::print("{}", text);
   else
-    write_output_file(arguments.output, text);
+    dropless::write_output_file(arguments.output, text);
 }
 
 /// One report for each batch size.
@@ -65,7 +65,7 @@ void run_sweep(const ReportArguments& arguments, const dropless::ReportOptions& 
     points.push_back({size, report_with_progress(*trace, options)});
   }
   const auto document = [&] { return dropless::sweep_document(points); };
-  if (!arguments.html.empty()) write_output_file(arguments.html, dropless::html_page(document()));
+  if (!arguments.html.empty()) dropless::write_output_file(arguments.html, dropless::html_page(document()));
   print_or_write(arguments, arguments.json ? dropless::json_text(document()) : dropless::sweep_text(points));
 }
 
@@ -92,7 +92,7 @@ void run_report(const ReportArguments& arguments) {
                            : arguments.csv ? dropless::report_csv(report)
                                            : dropless::report_text(report);
   if (!arguments.html.empty())
-    write_output_file(arguments.html, dropless::html_page(dropless::report_document(report)));
+    dropless::write_output_file(arguments.html, dropless::html_page(dropless::report_document(report)));
   if (!arguments.per_batch.empty()) write_batches(arguments.per_batch, *trace, report);
   if (!arguments.placement_output.empty()) write_placement(arguments.placement_output, report);
   print_or_write(arguments, text);
