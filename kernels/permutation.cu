@@ -1,6 +1,8 @@
 // Gather, combine and combine's backward: memory-bound kernels, so all that counts is that many accesses are
-// in flight and that rows are touched whole. Gather and combine give a thread block a segment of one token,
-// for most widths the whole row. Backward gives a warp one assignment, whose dot product it owns.
+// in flight, that rows are touched whole, and that a launch's first and last accesses overlap its
+// neighbours'. Gather and combine give a thread block a segment of one token, a chunk a thread: the best of
+// the shapes that were measured. Backward gives a warp one assignment, whose dot product it owns. What gather
+// and combine write is not read again there, so it passes through L2 as a stream and leaves it to the inputs.
 #include "dropless/permutation.hpp"
 
 #include "launch.cuh"
@@ -12,36 +14,44 @@ namespace {
 
 constexpr int backward_threads = 256;
 constexpr unsigned full_warp_mask = 0xffffffffu;
-constexpr int gather_chunks = 2;      // of the token's row, held by a thread
-constexpr int gather_slots = 4;       // rows whose numbers a thread fetches at once
-constexpr int combine_accesses = 8;   // chunks a thread has in flight: slots times chunks of a row
-constexpr int backward_accesses = 4;  // chunks a lane loads of each operand
+constexpr int gather_threads = 512, combine_threads = 256;  // the most a block has
+constexpr int gather_slots = 4;                             // rows whose numbers a thread fetches at once
+constexpr int gather_blocks_ahead = 4;  // a multiprocessor: so far ahead gather asks for rows
+constexpr int backward_accesses = 4;    // chunks a lane loads of each operand
 
 // The kernels may start before the kernel ahead of them ends. No input goes through the read-only path
 // (__ldg, __restrict__), whose loads the compiler may move ahead of the wait.
 
+/// Asks for a token's segment and the rows of its slots to be brought into L2, where whatever a kernel still
+/// at work writes to them is seen.
 template <class Chunk>
-__global__ void __launch_bounds__(most_segment_threads)
-    gather_rows(RowOrder order, ChunkRows<const Chunk> x, ChunkRows<Chunk> rows, unsigned width) {
+__device__ void prefetch_token(const RowOrder& order, std::int64_t token, const ChunkRows<const Chunk>& x,
+                               unsigned column, unsigned width) {
+  constexpr unsigned line_chunks = 128 / sizeof(Chunk);
+  if (token >= order.tokens) return;
+  if (column % line_chunks == 0 && column < width)
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(x.row(token) + column));
+  if (threadIdx.x == 0)
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(order.assignment_to_row + token * order.top_k));
+}
+
+template <class Chunk>
+__global__ void __launch_bounds__(gather_threads)
+    gather_rows(RowOrder order, ChunkRows<const Chunk> x, ChunkRows<Chunk> rows, unsigned width,
+                std::int64_t tokens_ahead) {
   allow_next_kernel();
-  const unsigned step = blockDim.x, first = blockIdx.x * gather_chunks * step + threadIdx.x;
+  const unsigned column = blockIdx.x * blockDim.x + threadIdx.x;
+  prefetch_token(order, blockIdx.y, x, column, width);
   wait_for_previous_kernel();
   for (std::int64_t token = blockIdx.y; token < order.tokens; token += gridDim.y) {
-    const Chunk* const source = x.row(token) + first;
-    Chunk chunks[gather_chunks];
+    prefetch_token(order, token + tokens_ahead, x, column, width);
+    if (column >= width) continue;
+    const Chunk chunk = x.row(token)[column];
+    for (int first_slot = 0; first_slot < order.top_k; first_slot += gather_slots) {
+      const SlotRows<gather_slots> targets(order, token, first_slot);
 #pragma unroll
-    for (int i = 0; i < gather_chunks; ++i)
-      chunks[i] = first + i * step < width ? __ldcs(source + i * step) : Chunk{};
-    for (int slots = 0; slots < order.top_k; slots += gather_slots) {
-      const SlotRows<gather_slots> targets(order, token, slots);
-#pragma unroll
-      for (int slot = 0; slot < gather_slots; ++slot) {
-        if (targets.row[slot] < 0) continue;
-        Chunk* const target = rows.row(targets.row[slot]) + first;
-#pragma unroll
-        for (int i = 0; i < gather_chunks; ++i)
-          if (first + i * step < width) target[i * step] = chunks[i];
-      }
+      for (int slot = 0; slot < gather_slots; ++slot)
+        if (targets.row[slot] >= 0) __stcs(rows.row(targets.row[slot]) + column, chunk);
     }
   }
 }
@@ -49,37 +59,29 @@ __global__ void __launch_bounds__(most_segment_threads)
 /// A thread has the chunks of `slots` rows in flight before it adds the first. The weights come after them,
 /// so that the rows need not wait for both the order and the weights.
 template <class Element, class Chunk, int slots>
-__global__ void __launch_bounds__(most_segment_threads)
+__global__ void __launch_bounds__(combine_threads)
     combine_rows(RowOrder order, ChunkRows<const Chunk> rows, const float* weights, float factor,
                  ChunkRows<Chunk> out, unsigned width, bool accumulate) {
   using Elements = ChunkElements<Element, Chunk>;
-  constexpr int chunks = combine_accesses / slots;
   allow_next_kernel();
-  const unsigned step = blockDim.x, first = blockIdx.x * chunks * step + threadIdx.x;
+  const unsigned column = blockIdx.x * blockDim.x + threadIdx.x;
+  if (column >= width) return;
   wait_for_previous_kernel();
   for (std::int64_t token = blockIdx.y; token < order.tokens; token += gridDim.y) {
-    Chunk* const target = out.row(token) + first;
-    float sum[chunks][Elements::count] = {};
+    Chunk* const target = out.row(token) + column;
+    float sum[Elements::count] = {};
     if (accumulate) {
+      const Elements held(*target);
 #pragma unroll
-      for (int i = 0; i < chunks; ++i) {
-        const Elements held(first + i * step < width ? target[i * step] : Chunk{});
-#pragma unroll
-        for (int j = 0; j < Elements::count; ++j) sum[i][j] = held.value[j];
-      }
+      for (int j = 0; j < Elements::count; ++j) sum[j] = held.value[j];
     }
     for (int first_slot = 0; first_slot < order.top_k; first_slot += slots) {
       const SlotRows<slots> sources(order, token, first_slot);
-      Chunk loaded[slots][chunks];
+      Chunk loaded[slots];
+      // Each chunk gets a value on either path; left open, the loads share registers and go one by one.
 #pragma unroll
-      for (int slot = 0; slot < slots; ++slot) {
-        const Chunk* const source = rows.row(max(sources.row[slot], 0)) + first;
-        // Each chunk gets a value on either path; left open, the loads share registers and go one by one.
-#pragma unroll
-        for (int i = 0; i < chunks; ++i)
-          loaded[slot][i] =
-              sources.row[slot] >= 0 && first + i * step < width ? __ldcs(source + i * step) : Chunk{};
-      }
+      for (int slot = 0; slot < slots; ++slot)
+        loaded[slot] = sources.row[slot] >= 0 ? __ldcs(rows.row(sources.row[slot]) + column) : Chunk{};
       float weight[slots];
 #pragma unroll
       for (int slot = 0; slot < slots; ++slot)
@@ -89,18 +91,12 @@ __global__ void __launch_bounds__(most_segment_threads)
 #pragma unroll
       for (int slot = 0; slot < slots; ++slot) {
         if (sources.row[slot] < 0) continue;
+        const Elements elements(loaded[slot]);
 #pragma unroll
-        for (int i = 0; i < chunks; ++i) {
-          const Elements elements(loaded[slot][i]);
-#pragma unroll
-          for (int j = 0; j < Elements::count; ++j)
-            sum[i][j] = fmaf(weight[slot], elements.value[j], sum[i][j]);
-        }
+        for (int j = 0; j < Elements::count; ++j) sum[j] = fmaf(weight[slot], elements.value[j], sum[j]);
       }
     }
-#pragma unroll
-    for (int i = 0; i < chunks; ++i)
-      if (first + i * step < width) target[i * step] = Elements::pack(sum[i]);
+    __stcs(target, Elements::pack(sum));
   }
 }
 
@@ -237,9 +233,12 @@ template <class Chunk>
 void launch_gather(const RowOrder& order, const RowsView& x, const MutableRowsView& rows,
                    std::int64_t row_bytes, Stream stream) {
   const auto width = static_cast<unsigned>(checked_int32(row_bytes / std::int64_t{sizeof(Chunk)}, "columns"));
-  const SegmentGrid blocks(order.tokens, width, gather_chunks);
+  const SegmentGrid blocks(order.tokens, width, gather_threads);
+  const std::int64_t tokens_ahead =
+      std::int64_t{gather_blocks_ahead} * current_device_properties().multiprocessors;
   launch("gather_rows", gather_rows<Chunk>, blocks.grid, blocks.threads, 0, stream,
-         LaunchOrder::overlap_previous, order, chunk_rows<Chunk>(x), chunk_rows<Chunk>(rows), width);
+         LaunchOrder::overlap_previous, order, chunk_rows<Chunk>(x), chunk_rows<Chunk>(rows), width,
+         tokens_ahead);
 }
 
 template <class Types, int slots>
@@ -247,7 +246,7 @@ void launch_combine(const RowOrder& order, const RowsView& rows, const float* we
                     const MutableRowsView& out, std::int64_t row_bytes, bool accumulate, Stream stream) {
   using Chunk = typename Types::Chunk;
   const auto width = static_cast<unsigned>(checked_int32(row_bytes / std::int64_t{sizeof(Chunk)}, "columns"));
-  const SegmentGrid blocks(order.tokens, width, combine_accesses / slots);
+  const SegmentGrid blocks(order.tokens, width, combine_threads);
   launch("combine_rows", combine_rows<typename Types::ElementT, Chunk, slots>, blocks.grid, blocks.threads, 0,
          stream, LaunchOrder::overlap_previous, order, chunk_rows<Chunk>(rows), weights, factor,
          chunk_rows<Chunk>(out), width, accumulate);
@@ -286,7 +285,6 @@ void combine_scaled(const RowOrder& order, const RowsView& rows, const float* we
   const std::int64_t row_bytes = columns * element_bytes(rows.type);
   with_element_chunk(operands, [&](auto types) {
     using Types = decltype(types);
-    // Few slots leave a thread more of each row, so that as much is in flight.
     const auto launch_slots = order.top_k <= 2 ? launch_combine<Types, 2> : launch_combine<Types, 4>;
     launch_slots(order, rows, weights, factor, out, row_bytes, accumulate, stream);
   });

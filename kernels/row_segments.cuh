@@ -1,6 +1,5 @@
 // How the permutation kernels cut a row: into chunks (16 bytes where operands allow it, else one element),
-// and into segments of chunks, which one thread block moves: thread j takes chunks j, j + threads, ... of it,
-// so that each access of the block is contiguous.
+// and into segments of chunks, which one thread block moves, a chunk a thread.
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -72,15 +71,13 @@ struct SlotRows {
   }
 };
 
-constexpr int most_segment_threads = 256;
-
 /// Thread blocks over [tokens, width chunks]: x is the segment and y the token, in steps of gridDim.y.
 struct SegmentGrid {
-  SegmentGrid(std::int64_t tokens, unsigned width, int chunks_per_thread) {
+  SegmentGrid(std::int64_t tokens, unsigned width, std::int64_t most_threads) {
     constexpr std::int64_t most_grid_y = 65535;
     // As few segments as the block allows, of equal widths.
-    const std::int64_t segments = ceil_div(width, std::int64_t{most_segment_threads} * chunks_per_thread);
-    threads = static_cast<int>(round_up(ceil_div(width, segments * chunks_per_thread), 32));
+    const std::int64_t segments = ceil_div(std::int64_t{width}, most_threads);
+    threads = static_cast<int>(round_up(ceil_div(std::int64_t{width}, segments), std::int64_t{32}));
     grid = dim3(static_cast<unsigned>(segments), static_cast<unsigned>(std::min(tokens, most_grid_y)));
   }
   dim3 grid;
