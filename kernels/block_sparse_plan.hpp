@@ -46,7 +46,7 @@ struct BlockProduct {
   std::int64_t nonzero_blocks = 0;
   const std::int32_t* row_indices = nullptr;     ///< SDD: block row of each block
   const std::int32_t* column_indices = nullptr;  ///< SDD: block column of each block
-  const std::int32_t* offsets = nullptr;         ///< DSD: first entry of each block row
+  const std::int32_t* offsets = nullptr;         ///< first entry of each block row; SDD: may be null
   const std::int32_t* entry_columns = nullptr;   ///< DSD: block column of each entry
   const std::int32_t* entry_blocks = nullptr;    ///< DSD: block of each entry; null: the entry itself
   const BlockCounts* counts = nullptr;           ///< where the output's blocks or rows are bounds
@@ -150,6 +150,7 @@ inline BlockProduct plan_sdd(const DenseMatrix& a, const DenseMatrix& b, const B
   product.columns = out.columns;
   product.depth = a.transposed ? a.rows : a.columns;
   product.nonzero_blocks = out.nonzero_blocks;
+  product.offsets = out.offsets;
   product.row_indices = out.row_indices;
   product.column_indices = out.column_indices;
   product.counts = out.counts;

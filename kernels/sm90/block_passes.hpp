@@ -1,9 +1,12 @@
 // How the Hopper kernel cuts a block-sparse product into passes over k, and which boxes each pass loads and
 // stores: plain index arithmetic that the CPU tests.
 //
-// Columns of the output are wgmma's M and the rows of one block row its N. A tile is up to four subtiles of
-// 64 columns: neighbouring columns of a dense output, or the columns of consecutive blocks of a sparse one. A
-// tile of blocks that reaches into the next block row takes a pass for each, since rows are shared by a pass.
+// Columns of the output are wgmma's M, rows its N. A tile is up to four subtiles of 64 columns by 128 rows:
+// one block row of blocks of 128, two of blocks of 64. Of a sparse output it is as many blocks that follow
+// each other, and only where two block rows are alike the same columns of both. Alike means that each has its
+// blocks side by side, in the same columns, as the block rows of one expert have; then one pass serves both,
+// and a block of 64 costs hardly more than its part of one of 128. What is not alike takes a pass for each
+// block row.
 #pragma once
 #include "block_sparse_plan.hpp"
 #include "sm90/tile_schedule.hpp"
@@ -51,69 +54,169 @@ inline MatrixStack out_stack(const BlockProduct& product) {
                      out.n_inner ? product.columns : product.rows);
 }
 
-/// The tiles of the product, by `blocks` thread blocks. A sparse output is one row tile of all its subtiles.
-DROPLESS_HOST_DEVICE inline TileSchedule block_schedule(const BlockProduct& product, std::uint32_t blocks) {
-  const BlockCounts* const counts = product.counts;
-  std::int64_t row_tiles = 1, row_subtiles = ceil_div(product.columns, box_side);
-  if (product.sparse_output)
-    row_subtiles =
-        (counts != nullptr ? counts->nonzero_blocks : product.nonzero_blocks) * (product.block / box_side);
-  else
-    row_tiles = counts != nullptr ? counts->block_rows : product.rows / product.block;
-  const TileRaster raster{static_cast<std::uint32_t>(row_tiles),
-                          static_cast<std::uint32_t>(ceil_div(row_subtiles, tile_subtiles)), 8};
-  return {raster, static_cast<std::uint32_t>(row_subtiles), blocks};
+constexpr int tile_rows = 128;
+
+DROPLESS_HOST_DEVICE constexpr std::int32_t boxes_in_block(const BlockProduct& product) {
+  return product.block / box_side;
+}
+/// Block rows of a tile.
+DROPLESS_HOST_DEVICE constexpr std::int32_t rows_in_tile(const BlockProduct& product) {
+  return tile_rows / product.block;
+}
+/// Blocks of a whole tile of a sparse output.
+DROPLESS_HOST_DEVICE constexpr std::int32_t blocks_in_tile(const BlockProduct& product) {
+  return tile_subtiles * rows_in_tile(product) / boxes_in_block(product);
 }
 
-/// One pass over k: `subtiles` of a tile, of one block row.
-struct BlockPass {
-  std::int32_t block_row;      // of the output
-  std::int32_t first_subtile;  // SDD: counted through all blocks; DSD: of the output's columns
-  std::int32_t subtiles;
-  std::int32_t first_entry;  // DSD: of its block row
-  std::int32_t steps;        // of box_side along k
+/// Block rows that exist, and blocks of a sparse output.
+DROPLESS_HOST_DEVICE inline std::int32_t existing_block_rows(const BlockProduct& product) {
+  return product.counts != nullptr ? product.counts->block_rows
+                                   : static_cast<std::int32_t>(product.rows / product.block);
+}
+DROPLESS_HOST_DEVICE inline std::int32_t existing_blocks(const BlockProduct& product) {
+  return product.counts != nullptr ? product.counts->nonzero_blocks
+                                   : static_cast<std::int32_t>(product.nonzero_blocks);
+}
+
+constexpr std::uint32_t raster_rows = 8;  // row tiles that neighbouring thread blocks share columns over
+
+/// The tiles of the product, by `blocks` thread blocks. A sparse output is one row tile of all its blocks.
+DROPLESS_HOST_DEVICE inline TileSchedule block_schedule(const BlockProduct& product, std::uint32_t blocks) {
+  std::int64_t row_tiles = 1, subtiles = ceil_div(product.columns, box_side);
+  if (product.sparse_output)
+    subtiles = ceil_div(static_cast<std::int64_t>(existing_blocks(product)) * boxes_in_block(product),
+                        rows_in_tile(product));
+  else
+    row_tiles = ceil_div(existing_block_rows(product), rows_in_tile(product));
+  const TileRaster raster{static_cast<std::uint32_t>(row_tiles),
+                          static_cast<std::uint32_t>(ceil_div(subtiles, tile_subtiles)), raster_rows};
+  return {raster, static_cast<std::uint32_t>(subtiles), blocks};
+}
+
+/// The place of a sparse output's tile: by block rows as the blocks lie, but where eight row tiles have
+/// equally many whole tiles, all eight of one column before the next, since those share their part of the
+/// right operand.
+DROPLESS_HOST_DEVICE inline std::int32_t rastered_tile(const BlockProduct& product, std::int32_t tile) {
+  if (product.offsets == nullptr) return tile;
+  const std::int32_t in_tile = blocks_in_tile(product), rows = rows_in_tile(product);
+  const std::int32_t group_rows = static_cast<std::int32_t>(raster_rows) * rows;
+  const std::int32_t first_row = product.row_indices[tile * in_tile] / group_rows * group_rows;
+  if (first_row + group_rows > existing_block_rows(product)) return tile;
+  const std::int32_t begin = product.offsets[first_row], blocks = product.offsets[first_row + rows] - begin;
+  bool even = begin % in_tile == 0 && blocks % in_tile == 0;
+  for (std::int32_t i = 2; i <= static_cast<std::int32_t>(raster_rows); ++i)
+    even = even && product.offsets[first_row + i * rows] - begin == i * blocks;
+  if (!even) return tile;
+  const auto row_tiles = static_cast<std::int32_t>(raster_rows);
+  const std::int32_t first = begin / in_tile, place = tile - first;
+  return first + place % row_tiles * (blocks / in_tile) + place / row_tiles;
+}
+
+/// Whether block rows `row` and row + 1 have the same columns, side by side. `columns`: of each entry.
+DROPLESS_HOST_DEVICE inline bool rows_alike(const std::int32_t* offsets, const std::int32_t* columns,
+                                            std::int32_t row) {
+  const std::int32_t begin = offsets[row], middle = offsets[row + 1], end = offsets[row + 2];
+  const std::int32_t length = middle - begin;
+  if (end - middle != length) return false;
+  return length == 0 ||
+         (columns[begin] == columns[middle] && columns[middle - 1] - columns[begin] == length - 1 &&
+          columns[end - 1] - columns[middle] == length - 1);
+}
+
+/// A tile or piece of one. It has `cells` cells, each 64 columns of one block row; a pass takes some of them.
+struct CellTile {
+  std::int32_t block_row;  // the first; unused where a sparse output's block rows are not alike
+  std::int32_t first;      // DSD: subtile of the output's columns. SDD: cell, counted through all blocks
+  std::int32_t subtiles;   // of one block row
+  std::int32_t cells;
+  bool alike;
 };
 
-/// The pass that begins `done` subtiles into the tile.
-DROPLESS_HOST_DEVICE inline BlockPass block_pass(const BlockProduct& product, const ScheduledTile& tile,
+DROPLESS_HOST_DEVICE inline CellTile cell_tile(const BlockProduct& product, const ScheduledTile& scheduled) {
+  const std::int32_t rows = rows_in_tile(product), all_rows = existing_block_rows(product);
+  const auto first = static_cast<std::int32_t>(scheduled.first_subtile);
+  CellTile tile{0, first, static_cast<std::int32_t>(scheduled.subtiles), 0, false};
+  if (tile.subtiles == 0) return tile;
+  if (!product.sparse_output) {
+    tile.block_row = static_cast<std::int32_t>(scheduled.row_tile) * rows;
+    const bool whole = tile.block_row + rows <= all_rows;
+    tile.cells = whole ? tile.subtiles * rows : tile.subtiles;
+    tile.alike = rows == 2 && whole && rows_alike(product.offsets, product.entry_columns, tile.block_row);
+    return tile;
+  }
+  const std::int32_t in_tile = blocks_in_tile(product), in_block = boxes_in_block(product);
+  const std::int32_t index = rastered_tile(product, first / tile_subtiles), piece = first % tile_subtiles;
+  tile.first = (index * tile_subtiles + piece) * rows;
+  const std::int32_t cells_left = existing_blocks(product) * in_block - tile.first;
+  tile.cells = cells_left < tile.subtiles * rows ? cells_left : tile.subtiles * rows;
+  if (rows == 1 || product.offsets == nullptr) return tile;
+  tile.block_row = product.row_indices[index * in_tile] / rows * rows;
+  if (tile.block_row + rows > all_rows) return tile;
+  const std::int32_t begin = product.offsets[tile.block_row],
+                     blocks = product.offsets[tile.block_row + rows] - begin;
+  tile.alike = begin % in_tile == 0 && blocks % in_tile == 0 &&
+               rows_alike(product.offsets, product.column_indices, tile.block_row);
+  if (tile.alike) tile.first = begin + (index * in_tile - begin) / rows + piece;
+  return tile;
+}
+
+/// One pass over k: `subtiles` subtiles of 64 columns by `block_rows` block rows.
+struct BlockPass {
+  std::int32_t block_row, block_rows;
+  std::int32_t first_subtile;  // SDD: counted through all blocks; DSD: of the output's columns
+  std::int32_t subtiles;
+  std::int32_t first_entry;   // DSD: of its first block row
+  std::int32_t row_distance;  // entries (SDD: blocks) from one of two block rows to the other
+  std::int32_t steps;         // of box_side along k
+};
+
+/// The pass that begins `done` cells into the tile.
+DROPLESS_HOST_DEVICE inline BlockPass block_pass(const BlockProduct& product, const CellTile& tile,
                                                  std::int32_t done) {
-  const std::int32_t in_block = product.block / box_side;
-  BlockPass pass{};
-  pass.first_subtile = static_cast<std::int32_t>(tile.first_subtile) + done;
-  pass.subtiles = static_cast<std::int32_t>(tile.subtiles) - done;
-  if (product.sparse_output) {
+  const std::int32_t in_block = boxes_in_block(product);
+  BlockPass pass{tile.block_row, 1, tile.first, tile.subtiles, 0, 0, 0};
+  if (tile.alike) {
+    pass.block_rows = 2;
+    pass.row_distance = product.offsets[tile.block_row + 1] - product.offsets[tile.block_row];
+  } else if (product.sparse_output) {
+    pass.first_subtile += done;
+    const std::int32_t left = tile.cells - done;
+    pass.subtiles = left < tile_subtiles ? left : tile_subtiles;
     pass.block_row = product.row_indices[pass.first_subtile / in_block];
     for (std::int32_t i = 1; i < pass.subtiles; ++i)
       if (product.row_indices[(pass.first_subtile + i) / in_block] != pass.block_row) pass.subtiles = i;
+  } else {
+    pass.block_row += done / tile.subtiles;
+  }
+  if (product.sparse_output) {
     pass.steps = static_cast<std::int32_t>(ceil_div(product.depth, box_side));
   } else {
-    pass.block_row = static_cast<std::int32_t>(tile.row_tile);
     pass.first_entry = product.offsets[pass.block_row];
     pass.steps = (product.offsets[pass.block_row + 1] - pass.first_entry) * in_block;
   }
   return pass;
 }
 
+/// Boxes of 64 rows that a pass's block rows have.
+DROPLESS_HOST_DEVICE constexpr std::int32_t row_parts(const BlockProduct& product, const BlockPass& pass) {
+  return pass.block_rows * boxes_in_block(product);
+}
+
 /// First column of the product that a subtile of the pass computes.
 DROPLESS_HOST_DEVICE inline std::int32_t subtile_column(const BlockProduct& product, const BlockPass& pass,
                                                         std::int32_t subtile) {
-  const std::int32_t in_block = product.block / box_side, index = pass.first_subtile + subtile;
+  const std::int32_t in_block = boxes_in_block(product), index = pass.first_subtile + subtile;
   if (!product.sparse_output) return index * box_side;
   return product.column_indices[index / in_block] * product.block + index % in_block * box_side;
 }
 
-/// The boxes of one step: k of the right operand, and the first of the block row's boxes of the left one.
-struct BlockPassStep {
-  std::int32_t right_k;
-  std::int32_t left_row, left_k, left_block;
-};
-DROPLESS_HOST_DEVICE inline BlockPassStep block_pass_step(const BlockProduct& product, const BlockPass& pass,
-                                                          std::int32_t step) {
-  if (product.sparse_output) return {step * box_side, pass.block_row * product.block, step * box_side, 0};
-  const std::int32_t in_block = product.block / box_side, entry = pass.first_entry + step / in_block;
-  const std::int32_t k = step % in_block * box_side;
-  return {product.entry_columns[entry] * product.block + k, 0, k,
-          product.entry_blocks == nullptr ? entry : product.entry_blocks[entry]};
+/// k of the right operand at a step of a pass.
+DROPLESS_HOST_DEVICE inline std::int32_t right_k(const BlockProduct& product, const BlockPass& pass,
+                                                 std::int32_t step) {
+  if (product.sparse_output) return step * box_side;
+  const std::int32_t in_block = boxes_in_block(product);
+  return product.entry_columns[pass.first_entry + step / in_block] * product.block +
+         step % in_block * box_side;
 }
 
 /// The box of an operand at (d, k), of the matrix `matrix` of its stack.
@@ -122,11 +225,24 @@ DROPLESS_HOST_DEVICE constexpr Box operand_box(bool k_inner, std::int32_t d, std
   return k_inner ? Box{{k, d, matrix}} : Box{{d, k, matrix}};
 }
 
-/// The box of the output that holds 64 rows of the block row, from row 64 `part`, of one subtile.
+/// The left operand's box of one step: 64 rows of the pass's block rows, from row 64 `part`.
+DROPLESS_HOST_DEVICE inline Box left_box(const BlockProduct& product, bool k_inner, const BlockPass& pass,
+                                         std::int32_t step, std::int32_t part) {
+  if (product.sparse_output)
+    return operand_box(k_inner, pass.block_row * product.block + part * box_side, step * box_side, 0);
+  const std::int32_t in_block = boxes_in_block(product);
+  const std::int32_t entry = pass.first_entry + part / in_block * pass.row_distance + step / in_block;
+  return operand_box(k_inner, part % in_block * box_side, step % in_block * box_side,
+                     product.entry_blocks == nullptr ? entry : product.entry_blocks[entry]);
+}
+
+/// The output's box of one subtile: 64 rows of the pass's block rows, from row 64 `part`.
 DROPLESS_HOST_DEVICE inline Box out_box(const BlockProduct& product, const BlockPass& pass,
                                         std::int32_t subtile, std::int32_t part) {
-  const std::int32_t in_block = product.block / box_side, index = pass.first_subtile + subtile;
-  if (product.sparse_output) return {{index % in_block * box_side, part * box_side, index / in_block}};
+  const std::int32_t in_block = boxes_in_block(product), index = pass.first_subtile + subtile;
+  if (product.sparse_output)
+    return {{index % in_block * box_side, part % in_block * box_side,
+             index / in_block + part / in_block * pass.row_distance}};
   const std::int32_t row = pass.block_row * product.block + part * box_side, column = index * box_side;
   return product.out.n_inner ? Box{{column, row, 0}} : Box{{row, column, 0}};
 }

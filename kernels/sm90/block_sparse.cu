@@ -1,8 +1,8 @@
 // Hopper kernel for the block-sparse products with blocks of 64 and 128 (sdd, dsd and dds, every transpose).
 //
-// Columns of the output are wgmma's M and the rows of a block row its N (block_passes.hpp): the A operand is
-// always the dense right one, the B operand one block row's rows of the left one. In DSD k runs over the
-// blocks of the block row, in SDD over the dense operands' shared extent; either way in steps of 64,
+// Columns of the output are wgmma's M and rows its N (block_passes.hpp): the A operand is always the dense
+// right one, the B operand the left one's rows of one block row, or of two that are alike. In DSD k runs over
+// the blocks of the block row, in SDD over the dense operands' shared extent; either way in steps of 64,
 // ascending, so that a result's bits do not depend on its neighbours. A persistent grid walks the tiles; one
 // thread loads by TMA, two warpgroups multiply, and finished tiles leave through TMA stores.
 #include <cuda_bf16.h>
@@ -21,7 +21,7 @@ namespace sm90 {
 namespace {
 
 static_assert(tile_subtiles == subtiles && box_side == k_block);
-using Memory = TileMemory<128>;
+using Memory = TileMemory<tile_rows>;
 
 struct BlockSparseMaps {
   CUtensorMap left, right;  // where there is no k, unused copies of out
@@ -33,11 +33,11 @@ template <class Visit>
 __device__ __forceinline__ void for_each_pass(const BlockProduct& product, const TileSchedule& schedule,
                                               const Visit& visit) {
   for (std::uint32_t place = blockIdx.x; place < schedule.size(); place += gridDim.x) {
-    const ScheduledTile tile = schedule.at(place);
-    for (std::int32_t done = 0; done < static_cast<std::int32_t>(tile.subtiles);) {
+    const CellTile tile = cell_tile(product, schedule.at(place));
+    for (std::int32_t done = 0; done < tile.cells;) {
       const BlockPass pass = block_pass(product, tile, done);
       visit(pass);
-      done += pass.subtiles;
+      done += pass.subtiles * pass.block_rows;
     }
   }
 }
@@ -46,24 +46,23 @@ template <bool right_k_inner, bool left_k_inner>
 __device__ void load_tiles(const BlockSparseMaps& maps, const BlockProduct& product, Memory& memory,
                            const TileSchedule& schedule) {
   RingPosition ring;
-  const int left_boxes = product.block / box_side;
   for_each_pass(product, schedule, [&](const BlockPass& pass) {
+    const int parts = row_parts(product, pass);
     std::int32_t columns[subtiles];
     for (int i = 0; i < subtiles; ++i) columns[i] = i < pass.subtiles ? subtile_column(product, pass, i) : 0;
-    for (int index = 0; index < pass.steps; ++index) {
-      const BlockPassStep step = block_pass_step(product, pass, index);
+    for (int step = 0; step < pass.steps; ++step) {
+      const std::int32_t k = right_k(product, pass, step);
       wait(memory.empty[ring.stage], ring.parity ^ 1);
       std::uint64_t& full = memory.full[ring.stage];
-      expect_bytes(full, (pass.subtiles + left_boxes) * subtile_bytes);
-      for (int i = 0; i < left_boxes; ++i)
-        load_box(memory.b[ring.stage] + i * subtile_bytes, &maps.left,
-                 operand_box(left_k_inner, step.left_row + i * box_side, step.left_k, step.left_block).at,
-                 full);
+      expect_bytes(full, (pass.subtiles + parts) * subtile_bytes);
+      for (int part = 0; part < parts; ++part)
+        load_box(memory.b[ring.stage] + part * subtile_bytes, &maps.left,
+                 left_box(product, left_k_inner, pass, step, part).at, full);
 #pragma unroll
       for (int i = 0; i < subtiles; ++i)
         if (i < pass.subtiles)
-          load_box(memory.a[ring.stage][i], &maps.right,
-                   operand_box(right_k_inner, columns[i], step.right_k, 0).at, full);
+          load_box(memory.a[ring.stage][i], &maps.right, operand_box(right_k_inner, columns[i], k, 0).at,
+                   full);
       ring.advance();
     }
   });
@@ -81,18 +80,17 @@ __device__ void multiply_tiles(const BlockProduct& product, Memory& memory, cons
   TileWriter<Element, true, Memory> writer_by_rows(memory, warpgroup);
   TileWriter<Element, false, Memory> writer_by_columns(memory, warpgroup);
   for_each_pass(product, schedule, [&](const BlockPass& pass) {
-    const int active = active_subtiles(pass, warpgroup);
+    const int active = active_subtiles(pass, warpgroup), parts = row_parts(product, pass);
     if (active == 0) return skip_stages(memory, ring, pass.steps);
     float d[subtiles_per_warpgroup][Memory::tile_n / 2] = {};  // what a product without k stores
-    const auto multiply = [&]<int block, int count>() {
-      multiply_stages<Element, block, count, !right_k_inner, !left_k_inner>(memory, ring, warpgroup,
-                                                                            pass.steps, 0, d);
+    const auto multiply = [&]<int rows, int count>() {
+      multiply_stages<Element, rows, count, !right_k_inner, !left_k_inner>(memory, ring, warpgroup,
+                                                                           pass.steps, 0, d);
     };
-    if (product.block == 128)
+    if (parts == 2)
       active == 2 ? multiply.template operator()<128, 2>() : multiply.template operator()<128, 1>();
     else
       active == 2 ? multiply.template operator()<64, 2>() : multiply.template operator()<64, 1>();
-    const int parts = product.block / box_side;
     if (product.out.n_inner)
       writer_by_rows.write(d, active, parts, false);
     else
@@ -106,7 +104,7 @@ __device__ void store_tiles(const BlockSparseMaps& maps, const BlockProduct& pro
   for_each_pass(product, schedule, [&](const BlockPass& pass) {
     const int active = active_subtiles(pass, warpgroup);
     if (active == 0) return;
-    storer.store(active, product.block / box_side, [&](int subtile, int part) {
+    storer.store(active, row_parts(product, pass), [&](int subtile, int part) {
       const Box box = out_box(product, pass, consumer_warpgroups * subtile + warpgroup, part);
       return BoxCoordinates<3>{{box.at[0], box.at[1], box.at[2]}};
     });

@@ -31,28 +31,21 @@ struct DenseStorage {
   }
 };
 
-/// Extents of a product: the sparse operand's in blocks, and the dense one that is not the sparse operand's.
-struct ProductExtents {
-  std::int64_t block_rows = 2, block_columns = 3;
-  std::int64_t dense = 37;
-};
-
 /// Lets `walk(product, covered)` compute a product of random operands and count how often it writes each
-/// element of the output, and requires the reference's values and one writing of each.
+/// element of the output, and requires the reference's values and one writing of each. `topology`: of the
+/// sparse matrix as it is stored; `dense`: the product's extent that the sparse matrix has not.
 template <class Walk>
-void check_block_product(Verb verb, std::int64_t block, int transposes, ProductExtents extents,
-                         double sparsity, const Walk& walk) {
+void check_block_product(Verb verb, const BlockTopology& topology, int transposes, std::int64_t dense,
+                         const Walk& walk) {
   const bool a_t = transposes & 1, b_t = transposes & 2, out_t = transposes & 4;
-  const std::int64_t rows = extents.block_rows * block, columns = extents.block_columns * block;
-  const std::int64_t m = verb == Verb::dds ? extents.dense : rows,
-                     n = verb == Verb::dsd ? extents.dense : columns,
-                     k = verb == Verb::sdd   ? extents.dense
+  const bool sparse_t = verb == Verb::sdd ? out_t : verb == Verb::dsd ? a_t : b_t;
+  const std::int64_t block = topology.block;
+  const std::int64_t rows = (sparse_t ? topology.block_columns : topology.block_rows) * block,
+                     columns = (sparse_t ? topology.block_rows : topology.block_columns) * block;
+  const std::int64_t m = verb == Verb::dds ? dense : rows, n = verb == Verb::dsd ? dense : columns,
+                     k = verb == Verb::sdd   ? dense
                          : verb == Verb::dsd ? columns
                                              : rows;
-  const bool sparse_t = verb == Verb::sdd ? out_t : verb == Verb::dsd ? a_t : b_t;
-  const BlockTopology topology =
-      random_pattern(block, sparse_t ? extents.block_columns : extents.block_rows,
-                     sparse_t ? extents.block_rows : extents.block_columns, sparsity, 5);
   std::vector<float> values = random_values<float>(topology.nonzero_blocks * block * block, 6);
   BlockSparseMatrix sparse{ElementType::fp32,
                            block,

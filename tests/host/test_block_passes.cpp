@@ -3,9 +3,11 @@
 // with each output element stored once.
 #include "sm90/block_passes.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "block_product_case.hpp"
+#include "dropless/row_layout.hpp"
 
 using namespace dropless;
 using namespace dropless::sm90;
@@ -47,12 +49,10 @@ BoxValues piece_of(const BlockProduct& product, const BlockPass& pass, std::int3
   const std::int32_t column = subtile_column(product, pass, subtile);
   BoxValues sums{};
   for (std::int32_t index = 0; index < pass.steps; ++index) {
-    const BlockPassStep step = block_pass_step(product, pass, index);
-    const Box left_box =
-        operand_box(product.left.k_inner, step.left_row + part * box_side, step.left_k, step.left_block);
-    const Box right_box = operand_box(product.right.k_inner, column, step.right_k, 0);
-    const BoxValues left = load(left_stack(product), left_box, product.left.k_inner);
-    const BoxValues right = load(right_stack(product), right_box, product.right.k_inner);
+    const Box left_at = left_box(product, product.left.k_inner, pass, index, part);
+    const Box right_at = operand_box(product.right.k_inner, column, right_k(product, pass, index), 0);
+    const BoxValues left = load(left_stack(product), left_at, product.left.k_inner);
+    const BoxValues right = load(right_stack(product), right_at, product.right.k_inner);
     for (std::size_t m = 0; m < box_side; ++m)
       for (std::size_t n = 0; n < box_side; ++n)
         for (std::size_t k = 0; k < box_side; ++k) sums[m][n] += left[m][k] * right[n][k];
@@ -74,85 +74,121 @@ void store(const BlockProduct& product, const Box& box, const BoxValues& piece, 
     }
 }
 
-/// What a grid of `blocks` thread blocks computes.
-void walk(const BlockProduct& product, std::uint32_t blocks, std::vector<int>& covered) {
+/// What a grid of `blocks` thread blocks computes; returns how many passes were of two block rows.
+int walk(const BlockProduct& product, std::uint32_t blocks, std::vector<int>& covered) {
   const TileSchedule schedule = block_schedule(product, blocks);
+  int paired = 0;
   for (std::uint32_t place = 0; place < schedule.size(); ++place) {
-    const ScheduledTile tile = schedule.at(place);
-    for (std::int32_t done = 0; done < static_cast<std::int32_t>(tile.subtiles);) {
+    const CellTile tile = cell_tile(product, schedule.at(place));
+    for (std::int32_t done = 0; done < tile.cells;) {
       const BlockPass pass = block_pass(product, tile, done);
       REQUIRE((pass.subtiles > 0 && pass.subtiles <= tile_subtiles));
+      REQUIRE(row_parts(product, pass) * box_side <= tile_rows);
       for (std::int32_t subtile = 0; subtile < pass.subtiles; ++subtile)
-        for (std::int32_t part = 0; part < product.block / box_side; ++part)
+        for (std::int32_t part = 0; part < row_parts(product, pass); ++part)
           store(product, out_box(product, pass, subtile, part), piece_of(product, pass, subtile, part),
                 covered);
-      done += pass.subtiles;
+      done += pass.subtiles * pass.block_rows;
+      paired += pass.block_rows == 2;
     }
   }
+  return paired;
+}
+
+/// Experts of uneven rows, one of them without any, each four blocks wide.
+BlockTopology expert_pattern(std::int64_t block) {
+  const std::vector<std::int64_t> rows{4 * block - 1, 0, 5 * block, 8 * block}, widths{4 * block};
+  return block_topology(row_layout_from_counts(rows, block), widths);
 }
 
 }  // namespace
 
 TEST_CASE("Hopper block-sparse passes give the reference product and store it once", "[block_sparse]") {
-  const ProductExtents shapes[] = {{2, 3, 37}, {1, 5, 130}, {3, 1, 328}};
   std::uint32_t index = 0;
   for (const Verb verb : {Verb::sdd, Verb::dsd, Verb::dds})
     for (int transposes = 0; transposes < 8; ++transposes)
-      for (const double sparsity : {0.0, 0.5, 1.0})
-        for (const std::int64_t block : {64, 128}) {
-          const ProductExtents& shape = shapes[index++ % 3];
+      for (const std::int64_t block : {64, 128})
+        for (const BlockTopology& pattern :
+             {random_pattern(block, 2, 3, 0.0, 1), random_pattern(block, 3, 5, 0.5, 2),
+              random_pattern(block, 3, 1, 1.0, 3)}) {
+          const std::int64_t dense[] = {37, 130, 328};
           const std::uint32_t blocks = index % 2 == 0 ? 3 : 132;
-          INFO(static_cast<int>(verb) << " block " << block << " transposes " << transposes << " dense "
-                                      << shape.dense << " sparsity " << sparsity);
-          check_block_product(verb, block, transposes, shape, sparsity,
+          INFO(static_cast<int>(verb)
+               << " block " << block << " transposes " << transposes << " blocks " << pattern.nonzero_blocks);
+          check_block_product(verb, pattern, transposes, dense[index++ % 3],
                               [&](const BlockProduct& product, std::vector<int>& covered) {
                                 walk(product, blocks, covered);
                               });
         }
 }
 
+TEST_CASE("Hopper block-sparse passes take alike block rows together", "[block_sparse]") {
+  for (const Verb verb : {Verb::sdd, Verb::dsd, Verb::dds})
+    for (const int transposes : {0, 7})
+      for (const std::int64_t block : {64, 128})
+        for (const BlockTopology& pattern : {expert_pattern(block), random_pattern(block, 17, 8, 0.0, 1),
+                                             random_pattern(block, 17, 8, 0.02, 2)}) {
+          INFO(static_cast<int>(verb)
+               << " block " << block << " transposes " << transposes << " blocks " << pattern.nonzero_blocks);
+          check_block_product(verb, pattern, transposes, 37,
+                              [&](const BlockProduct& product, std::vector<int>& covered) {
+                                CHECK((walk(product, 7, covered) > 0) == (block == 64));
+                              });
+        }
+}
+
 TEST_CASE("Hopper block-sparse passes end at the counts", "[block_sparse]") {
-  const BlockCounts counts{3, 7};
+  const BlockTopology pattern = random_pattern(64, 5, 4, 0.0, 1);
+  const BlockCounts counts{3, 9};  // the rest of the arrays is not to be read
+  std::vector<std::int32_t> offsets = pattern.offsets, rows = pattern.row_indices,
+                            columns = pattern.column_indices;
+  std::fill(offsets.begin() + counts.block_rows + 1, offsets.end(), -1);
+  std::fill(rows.begin() + counts.nonzero_blocks, rows.end(), -1);
+  std::fill(columns.begin() + counts.nonzero_blocks, columns.end(), -1);
+  offsets[static_cast<std::size_t>(counts.block_rows)] = counts.nonzero_blocks;
   BlockProduct product;
+  product.block = 64;
+  product.rows = 5 * 64;
+  product.columns = 4 * 64;
+  product.depth = 64;
+  product.nonzero_blocks = pattern.nonzero_blocks;
+  product.offsets = offsets.data();
+  product.row_indices = rows.data();
+  product.column_indices = product.entry_columns = columns.data();
   product.counts = &counts;
-  product.nonzero_blocks = 20;
-  product.rows = product.columns = 5 * 128;
-  for (const std::int32_t block : {64, 128}) {
-    product.block = block;
-    product.sparse_output = true;
-    std::uint32_t subtiles = 0;
-    const TileSchedule over_blocks = block_schedule(product, 4);
-    for (std::uint32_t place = 0; place < over_blocks.size(); ++place)
-      subtiles += over_blocks.at(place).subtiles;
-    CHECK(subtiles == 7u * static_cast<std::uint32_t>(block / box_side));
-    product.sparse_output = false;
-    const TileSchedule over_rows = block_schedule(product, 4);
-    for (std::uint32_t place = 0; place < over_rows.size(); ++place) CHECK(over_rows.at(place).row_tile < 3);
+  for (const bool sparse_output : {true, false}) {
+    product.sparse_output = sparse_output;
+    const TileSchedule schedule = block_schedule(product, 4);
+    std::int32_t cells = 0;
+    for (std::uint32_t place = 0; place < schedule.size(); ++place) {
+      const CellTile tile = cell_tile(product, schedule.at(place));
+      for (std::int32_t done = 0; done < tile.cells;) {
+        const BlockPass pass = block_pass(product, tile, done);
+        REQUIRE((pass.block_row >= 0 && pass.block_row + pass.block_rows <= counts.block_rows));
+        done += pass.subtiles * pass.block_rows;
+        cells += pass.subtiles * pass.block_rows;
+      }
+    }
+    CHECK(cells == (sparse_output ? counts.nonzero_blocks : counts.block_rows * 4));
   }
 }
 
-TEST_CASE("a pass of output blocks stays in one block row", "[block_sparse]") {
-  const std::vector<std::int32_t> rows{0, 0, 0, 2, 3, 3, 3, 3, 3};
-  BlockProduct product;
-  product.sparse_output = true;
-  product.depth = 65;
-  product.row_indices = rows.data();
-  product.nonzero_blocks = static_cast<std::int64_t>(rows.size());
-  for (const std::int32_t block : {64, 128}) {
-    product.block = block;
-    const std::int32_t in_block = block / box_side;
-    const TileSchedule schedule = block_schedule(product, 1);
-    std::int32_t next = 0;
-    for (std::uint32_t place = 0; place < schedule.size(); ++place)
-      for (std::int32_t done = 0; done < static_cast<std::int32_t>(schedule.at(place).subtiles);) {
-        const BlockPass pass = block_pass(product, schedule.at(place), done);
-        CHECK(pass.first_subtile == next);
-        CHECK(pass.steps == 2);
-        for (std::int32_t i = 0; i < pass.subtiles; ++i)
-          CHECK(rows[static_cast<std::size_t>((pass.first_subtile + i) / in_block)] == pass.block_row);
-        done += pass.subtiles;
-        next += pass.subtiles;
-      }
-    CHECK(next == static_cast<std::int32_t>(rows.size()) * in_block);
-  }
+TEST_CASE("the raster of a sparse output keeps every tile", "[block_sparse]") {
+  for (const std::int64_t block : {64, 128})
+    for (const BlockTopology& pattern :
+         {expert_pattern(block), random_pattern(block, 16, 8, 0.0, 1), random_pattern(block, 40, 8, 0.01, 2),
+          random_pattern(block, 40, 7, 0.0, 1)}) {
+      BlockProduct product;
+      product.sparse_output = true;
+      product.block = static_cast<std::int32_t>(block);
+      product.rows = pattern.block_rows * block;
+      product.nonzero_blocks = pattern.nonzero_blocks;
+      product.offsets = pattern.offsets.data();
+      product.row_indices = pattern.row_indices.data();
+      const std::int64_t tiles = ceil_div(pattern.nonzero_blocks, blocks_in_tile(product));
+      std::vector<int> seen(static_cast<std::size_t>(tiles), 0);
+      for (std::int32_t tile = 0; tile < tiles; ++tile)
+        ++seen[static_cast<std::size_t>(rastered_tile(product, tile))];
+      CHECK(std::all_of(seen.begin(), seen.end(), [](int times) { return times == 1; }));
+    }
 }

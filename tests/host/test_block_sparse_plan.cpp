@@ -38,7 +38,7 @@ void walk(const BlockProduct& product, Tile shape, std::vector<int>& covered) {
 
 void check_walk(Verb verb, std::int64_t block, int transposes, Tile shape, double sparsity) {
   check_block_product(
-      verb, block, transposes, {}, sparsity,
+      verb, random_pattern(block, 2, 3, sparsity, 5), transposes, 37,
       [&](const BlockProduct& product, std::vector<int>& covered) { walk(product, shape, covered); });
 }
 
