@@ -60,7 +60,8 @@ BlockSparseMatrix transposed(const BlockSparseMatrix& matrix);
 DenseMatrix transposed(const DenseMatrix& matrix);
 
 /// out's non-zero blocks = the same blocks of a * b. a: [out.rows, k], b: [k, out.columns], all as they are
-/// read.
+/// read. Reads out's row_indices and column_indices; offsets may be null, but are worth having: by them the
+/// Hopper kernel finds block rows that share operands.
 void sdd(const DenseMatrix& a, const DenseMatrix& b, const BlockSparseMatrix& out, Stream stream,
          KernelPath path = KernelPath::automatic);
 /// out = a * b with a block-sparse. Rows of out without blocks become zeros.

@@ -105,7 +105,7 @@ DROPLESS_HOST_DEVICE inline std::int32_t rastered_tile(const BlockProduct& produ
   const std::int32_t begin = product.offsets[first_row], blocks = product.offsets[first_row + rows] - begin;
   bool even = begin % in_tile == 0 && blocks % in_tile == 0;
   for (std::int32_t i = 2; i <= static_cast<std::int32_t>(raster_rows); ++i)
-    even = even && product.offsets[first_row + i * rows] - begin == i * blocks;
+    even &= product.offsets[first_row + i * rows] - begin == i * blocks;
   if (!even) return tile;
   const auto row_tiles = static_cast<std::int32_t>(raster_rows);
   const std::int32_t first = begin / in_tile, place = tile - first;

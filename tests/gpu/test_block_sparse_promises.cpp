@@ -91,9 +91,10 @@ void check_row_alone(ElementType type, std::int64_t block, KernelPath path) {
   CHECK(alone_out.bytes() == middle);
 }
 
-/// The blocks of a sparse pattern have the bits that they have in a full one.
+/// The blocks of a sparse pattern have the bits that they have in a full one, and so have those of a pattern
+/// without offsets.
 void check_blocks_alone(ElementType type, std::int64_t block, KernelPath path) {
-  const std::int64_t rows = 4 * block, columns = 7 * block, depth = 328;
+  const std::int64_t rows = 16 * block, columns = 8 * block, depth = 328;
   const DeviceDense left(type, rows, depth, false, 0, Fill::random, 1),
       right(type, depth, columns, false, 0, Fill::random, 2);
   DeviceBlockSparse full(type, block, rows, columns, false, 0.0, Fill::poison, 1),
@@ -102,12 +103,20 @@ void check_blocks_alone(ElementType type, std::int64_t block, KernelPath path) {
     sdd(left.view(), right.view(), out->view(), nullptr, path);
     out->download();
   }
+  const std::vector<unsigned char> expected_full = full.bytes();
+  BlockSparseMatrix without_offsets = full.view();
+  without_offsets.offsets = nullptr;
+  full.poison();
+  sdd(left.view(), right.view(), without_offsets, nullptr, path);
+  full.download();
+  CHECK(full.bytes() == expected_full);
+
   const auto block_bytes = static_cast<std::ptrdiff_t>(block * block * element_bytes(type));
   const auto values = [&](const DeviceBlockSparse& matrix, std::int64_t row, std::int64_t column) {
     return matrix.bytes().begin() + matrix.block_of(row * block, column * block) * block_bytes;
   };
-  for (std::int64_t row = 0; row < 4; ++row)
-    for (std::int64_t column = 0; column < 7; ++column)
+  for (std::int64_t row = 0; row < 16; ++row)
+    for (std::int64_t column = 0; column < 8; ++column)
       if (some.block_of(row * block, column * block) >= 0) {
         const auto expected = values(full, row, column);
         CHECK(std::equal(expected, expected + block_bytes, values(some, row, column)));
