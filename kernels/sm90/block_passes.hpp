@@ -56,16 +56,25 @@ inline MatrixStack out_stack(const BlockProduct& product) {
 
 constexpr int tile_rows = 128;
 
-DROPLESS_HOST_DEVICE constexpr std::int32_t boxes_in_block(const BlockProduct& product) {
-  return product.block / box_side;
+/// A number that is a power of two, so that the one thread which loads need not divide.
+struct PowerOfTwo {
+  std::int32_t exponent;
+  DROPLESS_HOST_DEVICE constexpr std::int32_t value() const { return 1 << exponent; }
+  DROPLESS_HOST_DEVICE constexpr std::int32_t quotient(std::int32_t of) const { return of >> exponent; }
+  DROPLESS_HOST_DEVICE constexpr std::int32_t remainder(std::int32_t of) const { return of & (value() - 1); }
+};
+
+/// Boxes along the side of a block: 1 or 2.
+DROPLESS_HOST_DEVICE constexpr PowerOfTwo boxes_in_block(const BlockProduct& product) {
+  return {product.block == 128};
 }
-/// Block rows of a tile.
-DROPLESS_HOST_DEVICE constexpr std::int32_t rows_in_tile(const BlockProduct& product) {
-  return tile_rows / product.block;
+/// Block rows of a tile: 2 or 1.
+DROPLESS_HOST_DEVICE constexpr PowerOfTwo rows_in_tile(const BlockProduct& product) {
+  return {product.block != 128};
 }
-/// Blocks of a whole tile of a sparse output.
-DROPLESS_HOST_DEVICE constexpr std::int32_t blocks_in_tile(const BlockProduct& product) {
-  return tile_subtiles * rows_in_tile(product) / boxes_in_block(product);
+/// Blocks of a whole tile of a sparse output: 8 or 2.
+DROPLESS_HOST_DEVICE constexpr PowerOfTwo blocks_in_tile(const BlockProduct& product) {
+  return {product.block == 128 ? 1 : 3};
 }
 
 /// Block rows that exist, and blocks of a sparse output.
@@ -78,18 +87,19 @@ DROPLESS_HOST_DEVICE inline std::int32_t existing_blocks(const BlockProduct& pro
                                    : static_cast<std::int32_t>(product.nonzero_blocks);
 }
 
-constexpr std::uint32_t raster_rows = 8;  // row tiles that neighbouring thread blocks share columns over
+constexpr std::int32_t raster_rows = 8;  // row tiles that neighbouring thread blocks share columns over
 
 /// The tiles of the product, by `blocks` thread blocks. A sparse output is one row tile of all its blocks.
 DROPLESS_HOST_DEVICE inline TileSchedule block_schedule(const BlockProduct& product, std::uint32_t blocks) {
   std::int64_t row_tiles = 1, subtiles = ceil_div(product.columns, box_side);
   if (product.sparse_output)
-    subtiles = ceil_div(static_cast<std::int64_t>(existing_blocks(product)) * boxes_in_block(product),
-                        rows_in_tile(product));
+    subtiles = ceil_div(static_cast<std::int64_t>(existing_blocks(product)) * boxes_in_block(product).value(),
+                        rows_in_tile(product).value());
   else
-    row_tiles = ceil_div(existing_block_rows(product), rows_in_tile(product));
+    row_tiles = ceil_div(existing_block_rows(product), rows_in_tile(product).value());
   const TileRaster raster{static_cast<std::uint32_t>(row_tiles),
-                          static_cast<std::uint32_t>(ceil_div(subtiles, tile_subtiles)), raster_rows};
+                          static_cast<std::uint32_t>(ceil_div(subtiles, tile_subtiles)),
+                          static_cast<std::uint32_t>(raster_rows)};
   return {raster, static_cast<std::uint32_t>(subtiles), blocks};
 }
 
@@ -98,18 +108,18 @@ DROPLESS_HOST_DEVICE inline TileSchedule block_schedule(const BlockProduct& prod
 /// right operand.
 DROPLESS_HOST_DEVICE inline std::int32_t rastered_tile(const BlockProduct& product, std::int32_t tile) {
   if (product.offsets == nullptr) return tile;
-  const std::int32_t in_tile = blocks_in_tile(product), rows = rows_in_tile(product);
-  const std::int32_t group_rows = static_cast<std::int32_t>(raster_rows) * rows;
-  const std::int32_t first_row = product.row_indices[tile * in_tile] / group_rows * group_rows;
+  const PowerOfTwo in_tile = blocks_in_tile(product);
+  const std::int32_t rows = rows_in_tile(product).value(), group_rows = raster_rows * rows;
+  const std::int32_t row = product.row_indices[tile * in_tile.value()];
+  const std::int32_t first_row = row & ~(group_rows - 1);
   if (first_row + group_rows > existing_block_rows(product)) return tile;
   const std::int32_t begin = product.offsets[first_row], blocks = product.offsets[first_row + rows] - begin;
-  bool even = begin % in_tile == 0 && blocks % in_tile == 0;
-  for (std::int32_t i = 2; i <= static_cast<std::int32_t>(raster_rows); ++i)
+  bool even = in_tile.remainder(begin) == 0 && in_tile.remainder(blocks) == 0;
+  for (std::int32_t i = 2; i <= raster_rows; ++i)
     even &= product.offsets[first_row + i * rows] - begin == i * blocks;
   if (!even) return tile;
-  const auto row_tiles = static_cast<std::int32_t>(raster_rows);
-  const std::int32_t first = begin / in_tile, place = tile - first;
-  return first + place % row_tiles * (blocks / in_tile) + place / row_tiles;
+  const std::int32_t first = in_tile.quotient(begin), place = tile - first;
+  return first + place % raster_rows * in_tile.quotient(blocks) + place / raster_rows;
 }
 
 /// Whether block rows `row` and row + 1 have the same columns, side by side. `columns`: of each entry.
@@ -133,7 +143,7 @@ struct CellTile {
 };
 
 DROPLESS_HOST_DEVICE inline CellTile cell_tile(const BlockProduct& product, const ScheduledTile& scheduled) {
-  const std::int32_t rows = rows_in_tile(product), all_rows = existing_block_rows(product);
+  const std::int32_t rows = rows_in_tile(product).value(), all_rows = existing_block_rows(product);
   const auto first = static_cast<std::int32_t>(scheduled.first_subtile);
   CellTile tile{0, first, static_cast<std::int32_t>(scheduled.subtiles), 0, false};
   if (tile.subtiles == 0) return tile;
@@ -144,19 +154,19 @@ DROPLESS_HOST_DEVICE inline CellTile cell_tile(const BlockProduct& product, cons
     tile.alike = rows == 2 && whole && rows_alike(product.offsets, product.entry_columns, tile.block_row);
     return tile;
   }
-  const std::int32_t in_tile = blocks_in_tile(product), in_block = boxes_in_block(product);
+  const PowerOfTwo in_tile = blocks_in_tile(product);
   const std::int32_t index = rastered_tile(product, first / tile_subtiles), piece = first % tile_subtiles;
   tile.first = (index * tile_subtiles + piece) * rows;
-  const std::int32_t cells_left = existing_blocks(product) * in_block - tile.first;
+  const std::int32_t cells_left = existing_blocks(product) * boxes_in_block(product).value() - tile.first;
   tile.cells = cells_left < tile.subtiles * rows ? cells_left : tile.subtiles * rows;
   if (rows == 1 || product.offsets == nullptr) return tile;
-  tile.block_row = product.row_indices[index * in_tile] / rows * rows;
+  tile.block_row = product.row_indices[index * in_tile.value()] & ~(rows - 1);
   if (tile.block_row + rows > all_rows) return tile;
   const std::int32_t begin = product.offsets[tile.block_row],
                      blocks = product.offsets[tile.block_row + rows] - begin;
-  tile.alike = begin % in_tile == 0 && blocks % in_tile == 0 &&
+  tile.alike = in_tile.remainder(begin) == 0 && in_tile.remainder(blocks) == 0 &&
                rows_alike(product.offsets, product.column_indices, tile.block_row);
-  if (tile.alike) tile.first = begin + (index * in_tile - begin) / rows + piece;
+  if (tile.alike) tile.first = begin + (index * in_tile.value() - begin) / 2 + piece;
   return tile;
 }
 
@@ -173,7 +183,7 @@ struct BlockPass {
 /// The pass that begins `done` cells into the tile.
 DROPLESS_HOST_DEVICE inline BlockPass block_pass(const BlockProduct& product, const CellTile& tile,
                                                  std::int32_t done) {
-  const std::int32_t in_block = boxes_in_block(product);
+  const PowerOfTwo in_block = boxes_in_block(product);
   BlockPass pass{tile.block_row, 1, tile.first, tile.subtiles, 0, 0, 0};
   if (tile.alike) {
     pass.block_rows = 2;
@@ -182,41 +192,49 @@ DROPLESS_HOST_DEVICE inline BlockPass block_pass(const BlockProduct& product, co
     pass.first_subtile += done;
     const std::int32_t left = tile.cells - done;
     pass.subtiles = left < tile_subtiles ? left : tile_subtiles;
-    pass.block_row = product.row_indices[pass.first_subtile / in_block];
+    pass.block_row = product.row_indices[in_block.quotient(pass.first_subtile)];
     for (std::int32_t i = 1; i < pass.subtiles; ++i)
-      if (product.row_indices[(pass.first_subtile + i) / in_block] != pass.block_row) pass.subtiles = i;
+      if (product.row_indices[in_block.quotient(pass.first_subtile + i)] != pass.block_row) pass.subtiles = i;
   } else {
-    pass.block_row += done / tile.subtiles;
+    pass.block_row += done >= tile.subtiles;
   }
   if (product.sparse_output) {
     pass.steps = static_cast<std::int32_t>(ceil_div(product.depth, box_side));
   } else {
     pass.first_entry = product.offsets[pass.block_row];
-    pass.steps = (product.offsets[pass.block_row + 1] - pass.first_entry) * in_block;
+    pass.steps = (product.offsets[pass.block_row + 1] - pass.first_entry) * in_block.value();
   }
   return pass;
 }
 
 /// Boxes of 64 rows that a pass's block rows have.
 DROPLESS_HOST_DEVICE constexpr std::int32_t row_parts(const BlockProduct& product, const BlockPass& pass) {
-  return pass.block_rows * boxes_in_block(product);
+  return pass.block_rows * boxes_in_block(product).value();
 }
 
 /// First column of the product that a subtile of the pass computes.
 DROPLESS_HOST_DEVICE inline std::int32_t subtile_column(const BlockProduct& product, const BlockPass& pass,
                                                         std::int32_t subtile) {
-  const std::int32_t in_block = boxes_in_block(product), index = pass.first_subtile + subtile;
+  const PowerOfTwo in_block = boxes_in_block(product);
+  const std::int32_t index = pass.first_subtile + subtile;
   if (!product.sparse_output) return index * box_side;
-  return product.column_indices[index / in_block] * product.block + index % in_block * box_side;
+  return product.column_indices[in_block.quotient(index)] * product.block +
+         in_block.remainder(index) * box_side;
 }
 
-/// k of the right operand at a step of a pass.
-DROPLESS_HOST_DEVICE inline std::int32_t right_k(const BlockProduct& product, const BlockPass& pass,
+/// What the arrays say of a step in DSD: the block column of its entry, and the blocks of the pass's block
+/// rows there. Apart from the boxes made of it, so that the arrays can be read a step ahead.
+struct PassEntry {
+  std::int32_t column, block, second_block;
+};
+DROPLESS_HOST_DEVICE inline PassEntry pass_entry(const BlockProduct& product, const BlockPass& pass,
                                                  std::int32_t step) {
-  if (product.sparse_output) return step * box_side;
-  const std::int32_t in_block = boxes_in_block(product);
-  return product.entry_columns[pass.first_entry + step / in_block] * product.block +
-         step % in_block * box_side;
+  if (product.sparse_output) return {};
+  const std::int32_t entry = pass.first_entry + boxes_in_block(product).quotient(step);
+  const std::int32_t second = entry + pass.row_distance;
+  const std::int32_t column = product.entry_columns[entry];
+  if (product.entry_blocks == nullptr) return {column, entry, second};
+  return {column, product.entry_blocks[entry], product.entry_blocks[second]};
 }
 
 /// The box of an operand at (d, k), of the matrix `matrix` of its stack.
@@ -225,24 +243,33 @@ DROPLESS_HOST_DEVICE constexpr Box operand_box(bool k_inner, std::int32_t d, std
   return k_inner ? Box{{k, d, matrix}} : Box{{d, k, matrix}};
 }
 
+/// The right operand's box of one step, 64 columns from `column`.
+DROPLESS_HOST_DEVICE constexpr Box right_box(const BlockProduct& product, bool k_inner,
+                                             const PassEntry& entry, std::int32_t step, std::int32_t column) {
+  const std::int32_t k = product.sparse_output ? step * box_side
+                                               : entry.column * product.block +
+                                                     boxes_in_block(product).remainder(step) * box_side;
+  return operand_box(k_inner, column, k, 0);
+}
+
 /// The left operand's box of one step: 64 rows of the pass's block rows, from row 64 `part`.
-DROPLESS_HOST_DEVICE inline Box left_box(const BlockProduct& product, bool k_inner, const BlockPass& pass,
-                                         std::int32_t step, std::int32_t part) {
+DROPLESS_HOST_DEVICE constexpr Box left_box(const BlockProduct& product, bool k_inner, const BlockPass& pass,
+                                            const PassEntry& entry, std::int32_t step, std::int32_t part) {
   if (product.sparse_output)
     return operand_box(k_inner, pass.block_row * product.block + part * box_side, step * box_side, 0);
-  const std::int32_t in_block = boxes_in_block(product);
-  const std::int32_t entry = pass.first_entry + part / in_block * pass.row_distance + step / in_block;
-  return operand_box(k_inner, part % in_block * box_side, step % in_block * box_side,
-                     product.entry_blocks == nullptr ? entry : product.entry_blocks[entry]);
+  const PowerOfTwo in_block = boxes_in_block(product);
+  return operand_box(k_inner, in_block.remainder(part) * box_side, in_block.remainder(step) * box_side,
+                     in_block.quotient(part) == 0 ? entry.block : entry.second_block);
 }
 
 /// The output's box of one subtile: 64 rows of the pass's block rows, from row 64 `part`.
 DROPLESS_HOST_DEVICE inline Box out_box(const BlockProduct& product, const BlockPass& pass,
                                         std::int32_t subtile, std::int32_t part) {
-  const std::int32_t in_block = boxes_in_block(product), index = pass.first_subtile + subtile;
+  const PowerOfTwo in_block = boxes_in_block(product);
+  const std::int32_t index = pass.first_subtile + subtile;
   if (product.sparse_output)
-    return {{index % in_block * box_side, part % in_block * box_side,
-             index / in_block + part / in_block * pass.row_distance}};
+    return {{in_block.remainder(index) * box_side, in_block.remainder(part) * box_side,
+             in_block.quotient(index) + in_block.quotient(part) * pass.row_distance}};
   const std::int32_t row = pass.block_row * product.block + part * box_side, column = index * box_side;
   return product.out.n_inner ? Box{{column, row, 0}} : Box{{row, column, 0}};
 }

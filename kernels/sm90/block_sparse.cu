@@ -22,6 +22,7 @@ namespace {
 
 static_assert(tile_subtiles == subtiles && box_side == k_block);
 using Memory = TileMemory<tile_rows>;
+constexpr int most_parts = tile_rows / box_side;
 
 struct BlockSparseMaps {
   CUtensorMap left, right;  // where there is no k, unused copies of out
@@ -50,19 +51,24 @@ __device__ void load_tiles(const BlockSparseMaps& maps, const BlockProduct& prod
     const int parts = row_parts(product, pass);
     std::int32_t columns[subtiles];
     for (int i = 0; i < subtiles; ++i) columns[i] = i < pass.subtiles ? subtile_column(product, pass, i) : 0;
+    if (pass.steps == 0) return;
+    PassEntry next = pass_entry(product, pass, 0);
     for (int step = 0; step < pass.steps; ++step) {
-      const std::int32_t k = right_k(product, pass, step);
+      const PassEntry entry = next;
       wait(memory.empty[ring.stage], ring.parity ^ 1);
+      next = pass_entry(product, pass, step + 1 < pass.steps ? step + 1 : step);
       std::uint64_t& full = memory.full[ring.stage];
       expect_bytes(full, (pass.subtiles + parts) * subtile_bytes);
-      for (int part = 0; part < parts; ++part)
-        load_box(memory.b[ring.stage] + part * subtile_bytes, &maps.left,
-                 left_box(product, left_k_inner, pass, step, part).at, full);
+#pragma unroll
+      for (int part = 0; part < most_parts; ++part)
+        if (part < parts)
+          load_box(memory.b[ring.stage] + part * subtile_bytes, &maps.left,
+                   left_box(product, left_k_inner, pass, entry, step, part).at, full);
 #pragma unroll
       for (int i = 0; i < subtiles; ++i)
         if (i < pass.subtiles)
-          load_box(memory.a[ring.stage][i], &maps.right, operand_box(right_k_inner, columns[i], k, 0).at,
-                   full);
+          load_box(memory.a[ring.stage][i], &maps.right,
+                   right_box(product, right_k_inner, entry, step, columns[i]).at, full);
       ring.advance();
     }
   });
@@ -125,10 +131,10 @@ __global__ void __launch_bounds__(threads_per_block, 1)
   const TileSchedule schedule = block_schedule(product, gridDim.x);
   const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
   if (warp < loader_warp) {
-    take_registers<232>();
+    take_registers<224>();
     multiply_tiles<Element, right_k_inner, left_k_inner>(product, memory, schedule, warp / 4);
   } else {
-    give_registers<40>();
+    give_registers<56>();
     if (threadIdx.x % 32 != 0) return;
     if (warp == loader_warp)
       load_tiles<right_k_inner, left_k_inner>(maps, product, memory, schedule);

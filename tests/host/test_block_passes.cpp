@@ -49,8 +49,9 @@ BoxValues piece_of(const BlockProduct& product, const BlockPass& pass, std::int3
   const std::int32_t column = subtile_column(product, pass, subtile);
   BoxValues sums{};
   for (std::int32_t index = 0; index < pass.steps; ++index) {
-    const Box left_at = left_box(product, product.left.k_inner, pass, index, part);
-    const Box right_at = operand_box(product.right.k_inner, column, right_k(product, pass, index), 0);
+    const PassEntry entry = pass_entry(product, pass, index);
+    const Box left_at = left_box(product, product.left.k_inner, pass, entry, index, part);
+    const Box right_at = right_box(product, product.right.k_inner, entry, index, column);
     const BoxValues left = load(left_stack(product), left_at, product.left.k_inner);
     const BoxValues right = load(right_stack(product), right_at, product.right.k_inner);
     for (std::size_t m = 0; m < box_side; ++m)
@@ -185,7 +186,7 @@ TEST_CASE("the raster of a sparse output keeps every tile", "[block_sparse]") {
       product.nonzero_blocks = pattern.nonzero_blocks;
       product.offsets = pattern.offsets.data();
       product.row_indices = pattern.row_indices.data();
-      const std::int64_t tiles = ceil_div(pattern.nonzero_blocks, blocks_in_tile(product));
+      const std::int64_t tiles = ceil_div(pattern.nonzero_blocks, blocks_in_tile(product).value());
       std::vector<int> seen(static_cast<std::size_t>(tiles), 0);
       for (std::int32_t tile = 0; tile < tiles; ++tile)
         ++seen[static_cast<std::size_t>(rastered_tile(product, tile))];
