@@ -14,6 +14,7 @@
 namespace dropless::sm90 {
 
 constexpr int box_side = 64;  // of every box, rows and columns
+constexpr std::int32_t most_subtiles = tile_subtiles;
 
 /// Row-major matrices [rows, columns], `matrix_stride` elements apart, as a tensor map sees an operand.
 struct MatrixStack {
@@ -98,7 +99,7 @@ DROPLESS_HOST_DEVICE inline TileSchedule block_schedule(const BlockProduct& prod
   else
     row_tiles = ceil_div(existing_block_rows(product), rows_in_tile(product).value());
   const TileRaster raster{static_cast<std::uint32_t>(row_tiles),
-                          static_cast<std::uint32_t>(ceil_div(subtiles, tile_subtiles)),
+                          static_cast<std::uint32_t>(ceil_div(subtiles, most_subtiles)),
                           static_cast<std::uint32_t>(raster_rows)};
   return {raster, static_cast<std::uint32_t>(subtiles), blocks};
 }
@@ -155,8 +156,8 @@ DROPLESS_HOST_DEVICE inline CellTile cell_tile(const BlockProduct& product, cons
     return tile;
   }
   const PowerOfTwo in_tile = blocks_in_tile(product);
-  const std::int32_t index = rastered_tile(product, first / tile_subtiles), piece = first % tile_subtiles;
-  tile.first = (index * tile_subtiles + piece) * rows;
+  const std::int32_t index = rastered_tile(product, first / most_subtiles), piece = first % most_subtiles;
+  tile.first = (index * most_subtiles + piece) * rows;
   const std::int32_t cells_left = existing_blocks(product) * boxes_in_block(product).value() - tile.first;
   tile.cells = cells_left < tile.subtiles * rows ? cells_left : tile.subtiles * rows;
   if (rows == 1 || product.offsets == nullptr) return tile;
@@ -191,7 +192,7 @@ DROPLESS_HOST_DEVICE inline BlockPass block_pass(const BlockProduct& product, co
   } else if (product.sparse_output) {
     pass.first_subtile += done;
     const std::int32_t left = tile.cells - done;
-    pass.subtiles = left < tile_subtiles ? left : tile_subtiles;
+    pass.subtiles = left < most_subtiles ? left : most_subtiles;
     pass.block_row = product.row_indices[in_block.quotient(pass.first_subtile)];
     for (std::int32_t i = 1; i < pass.subtiles; ++i)
       if (product.row_indices[in_block.quotient(pass.first_subtile + i)] != pass.block_row) pass.subtiles = i;

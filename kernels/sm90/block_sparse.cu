@@ -20,7 +20,7 @@ namespace dropless {
 namespace sm90 {
 namespace {
 
-static_assert(tile_subtiles == subtiles && box_side == k_block);
+static_assert(most_subtiles == subtiles && box_side == k_block);
 using Memory = TileMemory<tile_rows>;
 constexpr int most_parts = tile_rows / box_side;
 

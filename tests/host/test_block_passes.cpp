@@ -83,7 +83,7 @@ int walk(const BlockProduct& product, std::uint32_t blocks, std::vector<int>& co
     const CellTile tile = cell_tile(product, schedule.at(place));
     for (std::int32_t done = 0; done < tile.cells;) {
       const BlockPass pass = block_pass(product, tile, done);
-      REQUIRE((pass.subtiles > 0 && pass.subtiles <= tile_subtiles));
+      REQUIRE((pass.subtiles > 0 && pass.subtiles <= most_subtiles));
       REQUIRE(row_parts(product, pass) * box_side <= tile_rows);
       for (std::int32_t subtile = 0; subtile < pass.subtiles; ++subtile)
         for (std::int32_t part = 0; part < row_parts(product, pass); ++part)
