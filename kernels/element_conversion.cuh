@@ -24,4 +24,20 @@ __host__ __device__ inline __nv_bfloat16 from_float<__nv_bfloat16>(float value) 
   return __float2bfloat16_rn(value);
 }
 
+/// The bits of two 16-bit elements side by side, `low` in the lower half: one instruction for both.
+template <class Element>
+__device__ inline unsigned pair_from_floats(float low, float high);
+template <>
+__device__ inline unsigned pair_from_floats<__half>(float low, float high) {
+  unsigned pair;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+template <>
+__device__ inline unsigned pair_from_floats<__nv_bfloat16>(float low, float high) {
+  unsigned pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+
 }  // namespace dropless

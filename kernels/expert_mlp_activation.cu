@@ -29,72 +29,84 @@ struct ActivationArguments {
   }
 };
 
-/// p = scale * p + bias; the elements of one chunk.
-template <class Element, class Chunk>
-__device__ ChunkElements<Element, Chunk> pre_activation(const Chunk& product, float scale,
-                                                        const Element* bias, int chunk) {
-  ChunkElements<Element, Chunk> p(product);
+/// What turns the product of one row into its pre-activation.
+template <class Element>
+struct PreActivation {
+  bool plain;  ///< it is the product
+  bool keeps;  ///< p goes back to where the product was
+  float scale;
+  const Element* bias;
+
+  /// scale * product + bias, rounded as it is kept, so that backward computes the same h from it.
+  template <class Chunk>
+  __device__ Chunk of(const Chunk& product, int chunk) const {
+    using Elements = ChunkElements<Element, Chunk>;
+    Elements p(product);
+    const Elements b(bias != nullptr ? reinterpret_cast<const Chunk*>(bias)[chunk] : Chunk{});
 #pragma unroll
-  for (int j = 0; j < p.count; ++j) p.value[j] *= scale;
-  if (bias != nullptr) {
-    const ChunkElements<Element, Chunk> b(reinterpret_cast<const Chunk*>(bias)[chunk]);
-#pragma unroll
-    for (int j = 0; j < p.count; ++j) p.value[j] += b.value[j];
+    for (int j = 0; j < Elements::count; ++j) p.value[j] = fmaf(scale, p.value[j], b.value[j]);
+    return Elements::pack(p.value);
   }
-  return p;
-}
+};
 
 /// One row, or block z's segments of it. p and h may be one memory: what a thread overwrites, it has read.
 template <bool glu, class Chunk, class Element, class Function>
-__device__ void activate_row(const ActivationArguments<Element, Function>& arguments, const Element* bias,
-                             float scale, Element* p, bool writes_p, Element* h, int width) {
+__device__ void activate_row(const ActivationArguments<Element, Function>& arguments,
+                             const PreActivation<Element>& pre_activation, Element* p, Element* h,
+                             int width) {
   using Elements = ChunkElements<Element, Chunk>;
   const int end = width / Elements::count, lane = static_cast<int>(threadIdx.x) % 32;
   auto* const gate = reinterpret_cast<Chunk*>(p);
   auto* const up = reinterpret_cast<Chunk*>(p + width);
-  const Element* const up_bias = bias == nullptr ? nullptr : bias + width;
   const int stride = 32 * forward_accesses * static_cast<int>(gridDim.z);
   for (int first = 32 * forward_accesses * static_cast<int>(blockIdx.z) + lane; first < end;
        first += stride) {
     Chunk gates[forward_accesses], ups[forward_accesses];
     load_chunks(gate, first, 32, end, gates);
-    if (glu) load_chunks(up, first, 32, end, ups);
+    if constexpr (glu) load_chunks(up, first, 32, end, ups);
 #pragma unroll
     for (int i = 0; i < forward_accesses; ++i) {
       const int chunk = first + i * 32;
       if (chunk >= end) continue;
-      const Elements g = pre_activation<Element>(gates[i], scale, bias, chunk);
+      if (!pre_activation.plain) {
+        gates[i] = pre_activation.of(gates[i], chunk);
+        if constexpr (glu) ups[i] = pre_activation.of(ups[i], end + chunk);
+        if (pre_activation.keeps) {
+          gate[chunk] = gates[i];
+          if constexpr (glu) up[chunk] = ups[i];
+        }
+      }
+      const Elements g(gates[i]);
       float result[Elements::count];
       if constexpr (glu) {
-        const Elements u = pre_activation<Element>(ups[i], scale, up_bias, chunk);
+        const Elements u(ups[i]);
 #pragma unroll
         for (int j = 0; j < Elements::count; ++j)
           result[j] = arguments.rule(arguments.function, g.value[j], u.value[j]);
-        if (writes_p) up[chunk] = Elements::pack(u.value);
       } else {
 #pragma unroll
         for (int j = 0; j < Elements::count; ++j) result[j] = arguments.function(g.value[j]);
       }
-      if (writes_p) gate[chunk] = Elements::pack(g.value);
       reinterpret_cast<Chunk*>(h)[chunk] = Elements::pack(result);
     }
   }
 }
 
 template <bool glu, class Element, class Function>
-__global__ void __launch_bounds__(layer_threads, 2)
+__global__ void __launch_bounds__(layer_threads, 3)
     activate_rows(RowWalk walk, ActivationArguments<Element, Function> arguments, const float* scales,
-                  ElementRows<Element> p, bool writes_p, ElementRows<Element> h, bool by_chunks) {
+                  ElementRows<Element> p, bool keeps, ElementRows<Element> h, bool by_chunks) {
   allow_next_kernel();
+  const bool plain = scales == nullptr && arguments.bias == nullptr;
   wait_for_previous_kernel();
   walk.for_each_row([&](std::int64_t row, int expert) {
     const int width = arguments.template width<glu>(expert);
-    const float scale = walk.factor({scales, 1.0f}, row);
-    const Element* const bias = arguments.bias_of(expert);
+    const PreActivation<Element> pre_activation{plain, keeps, walk.factor({scales, 1.0f}, row),
+                                                arguments.bias_of(expert)};
     if (by_chunks && width % 8 == 0)
-      activate_row<glu, uint4>(arguments, bias, scale, p.row(row), writes_p, h.row(row), width);
+      activate_row<glu, uint4>(arguments, pre_activation, p.row(row), h.row(row), width);
     else
-      activate_row<glu, unsigned short>(arguments, bias, scale, p.row(row), writes_p, h.row(row), width);
+      activate_row<glu, unsigned short>(arguments, pre_activation, p.row(row), h.row(row), width);
   });
 }
 
@@ -168,7 +180,7 @@ struct BackwardArguments {
 };
 
 template <bool glu, class Element, class Function>
-__global__ void __launch_bounds__(layer_threads)
+__global__ void __launch_bounds__(layer_threads, 3)
     activate_rows_backward(RowWalk walk, ActivationArguments<Element, Function> arguments,
                            BackwardArguments<Element> backward) {
   allow_next_kernel();
@@ -225,7 +237,6 @@ ChunkAccess access_to(const LayerActivation& activation) {
 
 void activate(const LayerRows& rows, const LayerActivation& activation, const float* scales,
               const MutableRowsView& p, bool keeps, const MutableRowsView& h, Stream stream) {
-  const bool writes_p = keeps && (scales != nullptr || activation.bias != nullptr);
   const bool by_chunks = access_to(activation).with(p).with(h).possible();
   const std::int64_t h_columns = activation.columns / (activation.kind == MlpKind::glu ? 2 : 1);
   const dim3 grid = row_walk_grid(rows, ceil_div(h_columns, 8 * 32 * forward_accesses));
@@ -234,7 +245,7 @@ void activate(const LayerRows& rows, const LayerActivation& activation, const fl
     launch("activate_rows",
            activate_rows<decltype(glu)::value, Element, std::decay_t<decltype(arguments.function)>>, grid,
            layer_threads, 0, stream, LaunchOrder::overlap_previous, RowWalk(rows), arguments, scales,
-           element_rows<Element>(p), writes_p, element_rows<Element>(h), by_chunks);
+           element_rows<Element>(p), keeps, element_rows<Element>(h), by_chunks);
   });
 }
 

@@ -49,10 +49,20 @@ struct ChunkElements {
     for (int i = 0; i < count; ++i) value[i] = to_float(array.element[i]);
   }
   __device__ static Chunk pack(const float (&values)[count]) {
-    Array array;
+    if constexpr (sizeof(Element) == 2 && count % 2 == 0) {
+      struct {
+        unsigned pair[count / 2];
+      } pairs;
 #pragma unroll
-    for (int i = 0; i < count; ++i) array.element[i] = from_float<Element>(values[i]);
-    return std::bit_cast<Chunk>(array);
+      for (int i = 0; i < count / 2; ++i)
+        pairs.pair[i] = pair_from_floats<Element>(values[2 * i], values[2 * i + 1]);
+      return std::bit_cast<Chunk>(pairs);
+    } else {
+      Array array;
+#pragma unroll
+      for (int i = 0; i < count; ++i) array.element[i] = from_float<Element>(values[i]);
+      return std::bit_cast<Chunk>(array);
+    }
   }
   float value[count];
 };
