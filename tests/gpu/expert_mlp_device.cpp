@@ -215,17 +215,10 @@ void DeviceLayer::run(const LayerWay& way, std::int64_t first, std::int64_t coun
   backward.accumulate = accumulate;
   forward.accumulate = false;
   const ExpertMlpBatch part = batch(first, count);
-  const Bytes saved(expert_mlp_saved_bytes(mlp(), part.bounds));
-  const Bytes workspace(expert_mlp_forward_workspace_bytes(mlp(), part.bounds, forward, true));
-  const Bytes backward_workspace(expert_mlp_backward_workspace_bytes(mlp(), part.bounds, backward));
-  expert_mlp_forward(mlp(), part, out(first), forward, {saved.data(), saved.size()},
-                     {workspace.data(), workspace.size()}, nullptr);
-  expert_mlp_backward(mlp(), part, out_gradient(first), gradients(first), backward,
-                      {saved.data(), saved.size()}, {backward_workspace.data(), backward_workspace.size()},
-                      nullptr);
-  REQUIRE(saved.guards_intact());
-  REQUIRE(workspace.guards_intact());
-  REQUIRE(backward_workspace.guards_intact());
+  const LayerMemory memory(*this, part, forward);
+  memory.run_forward(*this, part, out(first), forward);
+  memory.run_backward(*this, part, out_gradient(first), gradients(first), backward);
+  REQUIRE(memory.guards_intact());
 }
 
 void DeviceLayer::infer(const LayerWay& way, std::int64_t first, std::int64_t count) {

@@ -96,4 +96,31 @@ class DeviceLayer {
       down_bias_gradient_, weights_gradient_;
 };
 
+/// The caller's memory of one batch, of exactly the bytes that are asked for.
+struct LayerMemory {
+  LayerMemory(const DeviceLayer& layer, const ExpertMlpBatch& batch, const ExpertMlpOptions& options)
+      : saved(expert_mlp_saved_bytes(layer.mlp(), batch.bounds)),
+        forward(expert_mlp_forward_workspace_bytes(layer.mlp(), batch.bounds, options, true)),
+        backward(expert_mlp_backward_workspace_bytes(layer.mlp(), batch.bounds, options)) {}
+
+  void run_forward(const DeviceLayer& layer, const ExpertMlpBatch& batch, const MutableRowsView& out,
+                   const ExpertMlpOptions& options, Stream stream = nullptr) const {
+    expert_mlp_forward(layer.mlp(), batch, out, options, view(saved), view(forward), stream);
+  }
+  void run_backward(const DeviceLayer& layer, const ExpertMlpBatch& batch, const RowsView& out_gradient,
+                    const ExpertMlpGradients& gradients, const ExpertMlpOptions& options,
+                    Stream stream = nullptr) const {
+    expert_mlp_backward(layer.mlp(), batch, out_gradient, gradients, options, view(saved), view(backward),
+                        stream);
+  }
+  static DeviceMemory view(const DeviceBuffer<unsigned char>& buffer) {
+    return {buffer.data(), buffer.size()};
+  }
+  bool guards_intact() const {
+    return saved.guards_intact() && forward.guards_intact() && backward.guards_intact();
+  }
+
+  DeviceBuffer<unsigned char> saved, forward, backward;
+};
+
 }  // namespace dropless::test

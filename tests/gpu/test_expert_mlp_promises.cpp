@@ -220,16 +220,11 @@ TEST_CASE("one graph of forward and backward serves other routings", "[small]") 
     DeviceLayer layer(host, bf16, ElementType::fp32);
     const ExpertMlpOptions options = layer.options(way);
     const ExpertMlpBatch batch = layer.batch();
-    const DeviceBuffer<unsigned char> saved(expert_mlp_saved_bytes(layer.mlp(), batch.bounds));
-    const DeviceBuffer<unsigned char> workspace(
-        std::max(expert_mlp_forward_workspace_bytes(layer.mlp(), batch.bounds, options, true),
-                 expert_mlp_backward_workspace_bytes(layer.mlp(), batch.bounds, options)));
+    const LayerMemory memory(layer, batch, options);
     const DeviceStream stream;
     const auto enqueue = [&] {
-      const DeviceMemory kept{saved.data(), saved.size()}, scratch{workspace.data(), workspace.size()};
-      expert_mlp_forward(layer.mlp(), batch, layer.out(), options, kept, scratch, stream);
-      expert_mlp_backward(layer.mlp(), batch, layer.out_gradient(), layer.gradients(), options, kept, scratch,
-                          stream);
+      memory.run_forward(layer, batch, layer.out(), options, stream);
+      memory.run_backward(layer, batch, layer.out_gradient(), layer.gradients(), options, stream);
     };
     enqueue();  // the first call loads code
     stream.synchronize();
@@ -243,8 +238,7 @@ TEST_CASE("one graph of forward and backward serves other routings", "[small]") 
       stream.synchronize();
       require_close(layer.results(), layer.expected(), bf16);
     }
-    CHECK(saved.guards_intact());
-    CHECK(workspace.guards_intact());
+    CHECK(memory.guards_intact());
   }
 }
 
@@ -253,18 +247,13 @@ TEST_CASE("backward leaves what forward saved as it is, and serves twice", "[sma
   DeviceLayer layer(host, bf16, bf16);
   const ExpertMlpOptions options = layer.options(layer_ways[2]);
   const ExpertMlpBatch batch = layer.batch();
-  const DeviceBuffer<unsigned char> saved(expert_mlp_saved_bytes(layer.mlp(), batch.bounds));
-  DeviceBuffer<unsigned char> workspace(
-      std::max(expert_mlp_forward_workspace_bytes(layer.mlp(), batch.bounds, options, true),
-               expert_mlp_backward_workspace_bytes(layer.mlp(), batch.bounds, options)));
-  const DeviceMemory kept{saved.data(), saved.size()}, scratch{workspace.data(), workspace.size()};
-  expert_mlp_forward(layer.mlp(), batch, layer.out(), options, kept, scratch, nullptr);
-  const std::vector<unsigned char> before = saved.download();
+  LayerMemory memory(layer, batch, options);
+  memory.run_forward(layer, batch, layer.out(), options);
+  const std::vector<unsigned char> before = memory.saved.download();
   for (int run = 0; run < 2; ++run) {
-    workspace.poison();
-    expert_mlp_backward(layer.mlp(), batch, layer.out_gradient(), layer.gradients(), options, kept, scratch,
-                        nullptr);
-    const bool unchanged = saved.download() == before;
+    memory.backward.poison();
+    memory.run_backward(layer, batch, layer.out_gradient(), layer.gradients(), options);
+    const bool unchanged = memory.saved.download() == before;
     CHECK(unchanged);
     require_close(layer.results(), layer.expected(), bf16);
   }
@@ -278,14 +267,10 @@ TEST_CASE("each gradient alone has the bits it has among all", "[small]") {
   DeviceLayer layer(host, bf16, bf16);
   const ExpertMlpOptions options = layer.options(layer_ways[2]);
   const ExpertMlpBatch batch = layer.batch();
-  const DeviceBuffer<unsigned char> saved(expert_mlp_saved_bytes(layer.mlp(), batch.bounds));
-  const DeviceBuffer<unsigned char> workspace(
-      std::max(expert_mlp_forward_workspace_bytes(layer.mlp(), batch.bounds, options, true),
-               expert_mlp_backward_workspace_bytes(layer.mlp(), batch.bounds, options)));
-  const DeviceMemory kept{saved.data(), saved.size()}, scratch{workspace.data(), workspace.size()};
-  expert_mlp_forward(layer.mlp(), batch, layer.out(), options, kept, scratch, nullptr);
+  const LayerMemory memory(layer, batch, options);
+  memory.run_forward(layer, batch, layer.out(), options);
   const auto backward = [&](const ExpertMlpGradients& gradients) {
-    expert_mlp_backward(layer.mlp(), batch, layer.out_gradient(), gradients, options, kept, scratch, nullptr);
+    memory.run_backward(layer, batch, layer.out_gradient(), gradients, options);
   };
   backward(layer.gradients());
   const auto all = layer.bits();
@@ -329,22 +314,15 @@ TEST_CASE("the layer refuses short memory and operands in each other's memory", 
   DeviceLayer layer(host, bf16, bf16);
   const ExpertMlpOptions options = layer.options(layer_ways[2]);
   ExpertMlpBatch batch = layer.batch();
-  const DeviceBuffer<unsigned char> saved(expert_mlp_saved_bytes(layer.mlp(), batch.bounds));
-  const DeviceBuffer<unsigned char> workspace(
-      std::max(expert_mlp_forward_workspace_bytes(layer.mlp(), batch.bounds, options, true),
-               expert_mlp_backward_workspace_bytes(layer.mlp(), batch.bounds, options)));
-  DeviceMemory kept{saved.data(), saved.size()}, scratch{workspace.data(), workspace.size()};
+  const LayerMemory memory(layer, batch, options);
+  DeviceMemory kept = LayerMemory::view(memory.saved), scratch = LayerMemory::view(memory.forward);
   MutableRowsView out = layer.out();
-  ExpertMlpGradients gradients = layer.gradients();
-  const auto run = [&] {
-    expert_mlp_forward(layer.mlp(), batch, out, options, kept, scratch, nullptr);
-    expert_mlp_backward(layer.mlp(), batch, layer.out_gradient(), gradients, options, kept, scratch, nullptr);
-  };
+  const auto run = [&] { expert_mlp_forward(layer.mlp(), batch, out, options, kept, scratch, nullptr); };
   CHECK_NOTHROW(run());
   layer.poison();
   SECTION("saved too short") { --kept.bytes; }
   SECTION("workspace too short") { scratch.bytes = 64; }
-  SECTION("workspace misaligned") { scratch.data = workspace.data() + 8; }
+  SECTION("workspace misaligned") { scratch.data = memory.forward.data() + 8; }
   SECTION("no workspace") { scratch = {}; }
   SECTION("saved in the workspace") { kept.data = scratch.data; }
   SECTION("out in x") { out.data = const_cast<void*>(batch.x.data); }
@@ -362,17 +340,12 @@ TEST_CASE("backward refuses gradients that do not fit", "[small]") {
   DeviceLayer layer(host, bf16, bf16);
   const ExpertMlpOptions options = layer.options(layer_ways[2]);
   const ExpertMlpBatch batch = layer.batch();
-  const DeviceBuffer<unsigned char> saved(expert_mlp_saved_bytes(layer.mlp(), batch.bounds));
-  const DeviceBuffer<unsigned char> workspace(
-      expert_mlp_backward_workspace_bytes(layer.mlp(), batch.bounds, options));
+  const LayerMemory memory(layer, batch, options);
   ExpertMlpGradients gradients = layer.gradients();
   SECTION("another shape") { gradients.up.m = 63; }
   SECTION("a second tensor of one") { gradients.up_second = gradients.up; }
   SECTION("in out_gradient") { gradients.x.data = const_cast<void*>(layer.out_gradient().data); }
   SECTION("two in one memory") { gradients.down.data = gradients.up.data; }
-  SECTION("in what forward saved") { gradients.down_bias = reinterpret_cast<float*>(saved.data()); }
-  CHECK_THROWS_AS(
-      expert_mlp_backward(layer.mlp(), batch, layer.out_gradient(), gradients, options,
-                          {saved.data(), saved.size()}, {workspace.data(), workspace.size()}, nullptr),
-      Error);
+  SECTION("in what forward saved") { gradients.down_bias = reinterpret_cast<float*>(memory.saved.data()); }
+  CHECK_THROWS_AS(memory.run_backward(layer, batch, layer.out_gradient(), gradients, options), Error);
 }

@@ -18,7 +18,7 @@ import time
 
 import dropless_c as dc
 from product_cases import PRODUCTS, product_shape, read_cases, reference_us, relative_spread, router_ids
-from time_products import PEAK_FLOPS, Batch, Operands, head_commit, memory_rates, peer_calls
+from time_products import PEAK_FLOPS, Batch, Operands, peer_calls, report_header, write_report
 
 TOLERANCE = 1.5e-2  # torch rounds its intermediate rows too, at other places
 BACKWARD_TOKENS = 512
@@ -140,8 +140,8 @@ class TorchLayer:
             h = torch.nn.functional.silu(gate) * rest
         else:
             h = torch.nn.functional.gelu(pre_activation)
-        rows = torch._grouped_mm(h, down, offs=offsets) * routing_weights.to(torch.bfloat16).flatten()[order].unsqueeze(1)
-        return torch.zeros_like(x).index_add(0, token, rows)
+        weights = routing_weights.to(torch.bfloat16).flatten()[order].unsqueeze(1)
+        return torch.zeros_like(x).index_add(0, token, torch._grouped_mm(h, down, offs=offsets) * weights)
 
     def forward(self, _=0):
         with self.torch.no_grad():
@@ -276,23 +276,18 @@ def main():
     import torch
     torch.manual_seed(0)
     library = dc.Dropless(options.library)
-    copy_tbps, read_tbps = memory_rates(torch)
-    memory_tbps = max(copy_tbps, read_tbps)
-    report = {"gpu": torch.cuda.get_device_name(), "B_tbps": memory_tbps, "copy_tbps": copy_tbps,
-              "read_only_tbps": read_tbps, "commit": options.commit or head_commit(),
-              "versions": {"dropless": library.version(), "torch": torch.__version__, "cuda": torch.version.cuda},
-              "boundary": BOUNDARY, "l2": "cold: a call moves several times the L2 cache", "weight_order": "k_by_n",
-              "rounds": options.rounds, "peers_not_run": ["scattermoe", "megablocks"], "cases": []}
-    print(json.dumps({key: value for key, value in report.items() if key != "cases"}))
+    memory_tbps, report = report_header(torch, library, options, BOUNDARY, weight_order="k_by_n",
+                                        l2="cold: a call moves several times the L2 cache")
+    report["peers_not_run"] = ["scattermoe", "megablocks"]
+    print(json.dumps(report))
+    report["cases"] = []
     for case in read_cases(options.cases):
         if options.only not in case["name"]:
             continue
         report["cases"].append(measure(torch, library, case, options, memory_tbps))
         print_case(report["cases"][-1])
         torch.cuda.empty_cache()
-        if options.json:
-            with open(options.json, "w") as file:
-                json.dump(report, file, indent=1)
+        write_report(report, options.json)
     print_summary(report["cases"])
 
 

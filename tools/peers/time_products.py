@@ -267,6 +267,24 @@ def print_summary(results):
             print(f"{kind}: a peer is faster on {r['name']} {r['product']}")
 
 
+def report_header(torch, library, options, boundary, **facts):
+    """The measured memory rate in TB/s, and what a report says before its cases."""
+    copy_tbps, read_tbps = memory_rates(torch)
+    memory_tbps = max(copy_tbps, read_tbps)
+    return memory_tbps, {
+        "gpu": torch.cuda.get_device_name(), "B_tbps": memory_tbps, "copy_tbps": copy_tbps,
+        "read_only_tbps": read_tbps, "commit": options.commit or head_commit(),
+        "versions": {"dropless": library.version(), "torch": torch.__version__, "cuda": torch.version.cuda},
+        "boundary": boundary, **facts, "rounds": options.rounds}
+
+
+def write_report(report, path):
+    """Written as the run goes on, so that a run cut short leaves what it measured."""
+    if path:
+        with open(path, "w") as file:
+            json.dump(report, file, indent=1)
+
+
 def head_commit():
     done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True)
     return done.stdout.strip()
@@ -300,18 +318,13 @@ def main():
     import torch
     torch.manual_seed(0)
     library = dc.Dropless(options.library)
-    copy_tbps, read_tbps = memory_rates(torch)
-    memory_tbps = max(copy_tbps, read_tbps)
-    report = {"gpu": torch.cuda.get_device_name(), "B_tbps": memory_tbps, "copy_tbps": copy_tbps,
-              "read_only_tbps": read_tbps, "commit": options.commit or head_commit(),
-              "versions": {"dropless": library.version(), "torch": torch.__version__, "cuda": torch.version.cuda},
-              "boundary": f"device time of one call, mean of back-to-back calls ({options.mode}); the tile list was "
-                          "built before by the topology",
-              "l2": "cold: operands rotate through at least 180 MB", "weight_order": options.weight_order,
-              "rounds": options.rounds,
-              "peers_not_run": [p for p in ("torch_grouped", "scattermoe", "stk") if p not in options.peers],
-              "cases": []}
-    print(json.dumps({key: value for key, value in report.items() if key != "cases"}))
+    memory_tbps, report = report_header(
+        torch, library, options, f"device time of one call, mean of back-to-back calls ({options.mode}); the tile "
+        "list was built before by the topology", l2="cold: operands rotate through at least 180 MB",
+        weight_order=options.weight_order)
+    report["peers_not_run"] = [p for p in ("torch_grouped", "scattermoe", "stk") if p not in options.peers]
+    print(json.dumps(report))
+    report["cases"] = []
     for case in read_cases(options.cases):
         if options.only not in case["name"]:
             continue
@@ -322,9 +335,7 @@ def main():
             report["cases"].append(measure(torch, dropless_case, case, product, options, memory_tbps))
             print_product(report["cases"][-1])
             torch.cuda.empty_cache()
-            if options.json:
-                with open(options.json, "w") as file:
-                    json.dump(report, file, indent=1)
+            write_report(report, options.json)
     print_summary(report["cases"])
 
 
