@@ -69,6 +69,32 @@ TEST_CASE("a token's output and input gradient have the same bits in any batch",
   }
 }
 
+TEST_CASE("tokens of a batch with more than 2^31 elements of pre-activations have the bits they have alone",
+          "[large]") {
+  ExpertMlpShape shape = some_shape(131072 + 8, 8, 16, 1024, 64);
+  ExpertMlpCase host(shape);
+  DeviceLayer layer(host, bf16, bf16);
+  for (const LayerWay& way : layer_ways) {
+    INFO(way.name);
+    layer.poison();
+    layer.run(way);
+    const auto whole = layer.bits();
+    for (const std::int64_t first : {std::int64_t{0}, shape.tokens - 100}) {
+      layer.poison();
+      layer.run(way, first, 100, false);
+      const auto alone = layer.bits();
+      for (const std::size_t which : {0U, 1U, 7U}) {
+        const std::size_t bytes = whole[which].size() / static_cast<std::size_t>(shape.tokens);
+        const auto begin = static_cast<std::ptrdiff_t>(bytes) * first,
+                   end = begin + 100 * static_cast<std::ptrdiff_t>(bytes);
+        const bool same = std::equal(whole[which].begin() + begin, whole[which].begin() + end,
+                                     alone[which].begin() + begin);
+        CHECK(same);
+      }
+    }
+  }
+}
+
 TEST_CASE("reordered tokens have the bits of their tokens", "[small]") {
   const ExpertMlpShape shape = some_shape(300, 3, 5);
   std::vector<std::size_t> order(300);
