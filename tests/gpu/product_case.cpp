@@ -173,8 +173,10 @@ void RowsByWeightsCase::enqueue(KernelPath path, Stream stream, std::int32_t sm_
   product(rows, in.read(), weights.view(), out.view(), {shape.accumulate, sm_limit, path}, stream);
 }
 
+void RowsByWeightsCase::restore_output(Stream stream) { copy(before, out, stream); }
+
 void RowsByWeightsCase::run(KernelPath path, Stream stream, std::int32_t sm_limit) {
-  copy(before, out, stream);
+  restore_output(stream);
   enqueue(path, stream, sm_limit);
   DROPLESS_CUDA_CHECK(cudaDeviceSynchronize());
 }
@@ -230,8 +232,10 @@ void WeightGradientCase::enqueue(KernelPath path, Stream stream, std::int32_t sm
   weight_gradient(rows, a.read(), b.read(), gradients, {shape.accumulate, sm_limit, path}, stream);
 }
 
+void WeightGradientCase::restore_output(Stream stream) { copy(before, out, stream); }
+
 void WeightGradientCase::run(KernelPath path, Stream stream, std::int32_t sm_limit) {
-  copy(before, out, stream);
+  restore_output(stream);
   enqueue(path, stream, sm_limit);
   DROPLESS_CUDA_CHECK(cudaDeviceSynchronize());
 }

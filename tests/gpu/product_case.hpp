@@ -77,7 +77,9 @@ class RowsByWeightsCase {
 
   /// Whether `path` can run these operands on this GPU.
   bool can_run(KernelPath path) const;
-  /// Puts the output back to what it was, calls the product and waits.
+  /// Puts the output back to what it was.
+  void restore_output(Stream stream = nullptr);
+  /// The same, then calls the product and waits.
   void run(KernelPath path, Stream stream = nullptr, std::int32_t sm_limit = 0);
   /// Enqueues the product alone.
   void enqueue(KernelPath path, Stream stream, std::int32_t sm_limit = 0) const;
@@ -98,6 +100,7 @@ class WeightGradientCase {
                      std::uint32_t seed);
 
   bool can_run(KernelPath path) const;
+  void restore_output(Stream stream = nullptr);
   void run(KernelPath path, Stream stream = nullptr, std::int32_t sm_limit = 0);
   void enqueue(KernelPath path, Stream stream, std::int32_t sm_limit = 0) const;
   ProductErrors errors(double* sums = nullptr) const;
