@@ -11,17 +11,25 @@
 namespace dropless::sm90 {
 namespace {
 
-decltype(&cuTensorMapEncodeTiled) encoder() {
-  static const auto encode = [] {
-    void* entry = nullptr;
-    cudaDriverEntryPointQueryResult found;
-    DROPLESS_CUDA_CHECK(
-        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &found));
-    if (found != cudaDriverEntryPointSuccess)
-      throw CudaError("cudaGetDriverEntryPointByVersion(\"cuTensorMapEncodeTiled\")", "no such entry point");
-    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(entry);
-  }();
-  return encode;
+template <class Function>
+Function* driver_function(const char* name) {
+  void* entry = nullptr;
+  cudaDriverEntryPointQueryResult found;
+  DROPLESS_CUDA_CHECK(cudaGetDriverEntryPointByVersion(name, &entry, 12000, cudaEnableDefault, &found));
+  if (found != cudaDriverEntryPointSuccess)
+    throw CudaError(std::string("cudaGetDriverEntryPointByVersion of ") + name, "no such entry point");
+  return reinterpret_cast<Function*>(entry);
+}
+
+/// Gives this host thread the current device's context where it has none: the driver's own calls want one,
+/// and the runtime makes it no earlier than a call needs it.
+void require_context() {
+  static const auto current = driver_function<decltype(cuCtxGetCurrent)>("cuCtxGetCurrent");
+  CUcontext context = nullptr;
+  if (current(&context) == CUDA_SUCCESS && context != nullptr) return;
+  int device = 0;
+  DROPLESS_CUDA_CHECK(cudaGetDevice(&device));
+  DROPLESS_CUDA_CHECK(cudaSetDevice(device));
 }
 
 template <int rank>
@@ -30,7 +38,9 @@ CUtensorMap encode_map(const void* data, ElementType type, const cuuint64_t (&ex
   cuuint32_t steps[rank];
   for (auto& step : steps) step = 1;
   CUtensorMap map;
-  const CUresult result = encoder()(
+  static const auto encode = driver_function<decltype(cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
+  require_context();
+  const CUresult result = encode(
       &map, type == ElementType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
       rank, const_cast<void*>(data), extents, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
       CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);

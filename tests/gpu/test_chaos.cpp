@@ -9,6 +9,7 @@
 #include "chaos_episode.hpp"
 #include "device_stream.hpp"
 #include "dropless/error.hpp"
+#include "product_case.hpp"
 
 using namespace dropless;
 using namespace dropless::test;
@@ -104,7 +105,25 @@ TEST_CASE("a long chaos of wrong and right calls", "[chaos]") {
   for (std::uint32_t i = 0; i < 20; ++i) require_chaos_harmless(first + i, 6, 12);
 }
 
-TEST_CASE("an allocation that fails around the library leaves it usable", "[chaos][small]") {
+TEST_CASE("the first CUDA call of a host thread may be any of the library's", "[chaos][small]") {
+  ProductShape shape;
+  const DeviceRows rows = packed_rows({40, 3});
+  RowsByWeightsCase product(rows.view(), shape, 1);
+  const DeviceStream stream;
+  std::string complaint;
+  std::thread([&] {
+    try {
+      product.enqueue(KernelPath::automatic, stream);
+    } catch (const std::exception& error) {
+      complaint = error.what();
+    }
+  }).join();
+  CHECK(complaint.empty());
+  stream.synchronize();
+  product.require_right();
+}
+
+TEST_CASE("an allocation that fails around the library leaves it usable", "[chaos]") {
   const Episodes episodes = one_of_each(5);
   const DeviceStream stream;
   void* memory = nullptr;
@@ -116,7 +135,7 @@ TEST_CASE("an allocation that fails around the library leaves it usable", "[chao
   for (const auto& episode : episodes) episode->require_right();
 }
 
-TEST_CASE("a launch that fails is a CudaError, and the library usable afterwards", "[chaos][small]") {
+TEST_CASE("a launch that fails is a CudaError, and the library usable afterwards", "[chaos]") {
   const DeviceStream stream;
   for (const auto& episode : one_of_each(7)) {
     // Waiting for a stream that is being captured breaks its capture; every launch then fails.
