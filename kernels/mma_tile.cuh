@@ -24,6 +24,16 @@ __device__ __forceinline__ void copy_chunk_async(uint4* destination, const void*
       "l"(source), "r"(bytes), "r"(static_cast<int>(wanted))
       : "memory");
 }
+/// Starts copying 16 bytes to shared memory at `destination`, if `wanted`. The 128 bytes around the source
+/// are fetched into L2, as the copies of the next values of k want them.
+__device__ __forceinline__ void copy_whole_chunk_async(std::uint32_t destination, const void* source,
+                                                       bool wanted) {
+  asm volatile(
+      "{ .reg .pred wanted; setp.ne.b32 wanted, %2, 0;"
+      " @wanted cp.async.cg.shared.global.L2::128B [%0], [%1], 16; }" ::"r"(destination),
+      "l"(source), "r"(static_cast<int>(wanted))
+      : "memory");
+}
 __device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 /// Waits until at most `Pending` of this thread's committed groups are still under way.
 template <int Pending>
@@ -35,11 +45,20 @@ __device__ __forceinline__ void wait_for_copies() {
 /// a warp; where that is in doubt, every ldmatrix and mma waits for the warp to gather.
 __device__ __forceinline__ int warp_uniform(int value) { return __shfl_sync(0xffffffffu, value, 0); }
 
+/// The address of `place` in shared memory. The compiler keeps it, where it would compute a plain conversion
+/// again for each use.
+__device__ __forceinline__ std::uint32_t shared_address(const void* place) {
+  std::uint32_t address;
+  asm volatile("{ .reg .u64 wide; cvta.to.shared.u64 wide, %1; cvt.u32.u64 %0, wide; }"
+               : "=r"(address)
+               : "l"(place));
+  return address;
+}
+
 /// Four 8 x 8 matrices of 16-bit elements from shared memory; lane i gives the address of row i % 8 of matrix
 /// i / 8.
-__device__ __forceinline__ void load_matrices(std::uint32_t (&registers)[4], const uint4* row,
+__device__ __forceinline__ void load_matrices(std::uint32_t (&registers)[4], std::uint32_t address,
                                               bool transpose) {
-  const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(row));
   if (transpose)
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(registers[0]), "=r"(registers[1]), "=r"(registers[2]), "=r"(registers[3])
@@ -52,20 +71,26 @@ __device__ __forceinline__ void load_matrices(std::uint32_t (&registers)[4], con
                  : "memory");
 }
 
-/// sum += left * right, a 16 x 8 x 16 product by one warp.
+/// sum += left * right, a 16 x 8 x 16 product by one warp, if `wanted`, which all its lanes agree on. A
+/// predicate, not a branch: what stands around it may be moved past it.
 template <class Element>
 __device__ __forceinline__ void multiply_fragments(float (&sum)[4], const std::uint32_t (&left)[4],
-                                                   std::uint32_t right_low, std::uint32_t right_high) {
+                                                   std::uint32_t right_low, std::uint32_t right_high,
+                                                   bool wanted = true) {
   if constexpr (std::is_same_v<Element, __nv_bfloat16>)
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
+    asm("{ .reg .pred wanted; setp.ne.b32 wanted, %10, 0;"
+        " @wanted mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7},"
+        " {%8, %9}, {%0, %1, %2, %3}; }"
         : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-        : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right_low), "r"(right_high));
+        : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right_low), "r"(right_high),
+          "r"(static_cast<int>(wanted)));
   else
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-        "{%0, %1, %2, %3};"
+    asm("{ .reg .pred wanted; setp.ne.b32 wanted, %10, 0;"
+        " @wanted mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7},"
+        " {%8, %9}, {%0, %1, %2, %3}; }"
         : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-        : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right_low), "r"(right_high));
+        : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right_low), "r"(right_high),
+          "r"(static_cast<int>(wanted)));
 }
 
 /// What lies within a stage: rows of global memory, `leading_dimension` elements apart, of which `rows` and
@@ -201,7 +226,9 @@ struct WarpTile {
     const PieceChunk source = ldmatrix_source(lane, Left, layout.k_inner);
     const int row = (layout.k_inner ? d : k) + source.row;
     const int chunk = (layout.k_inner ? k : d) / chunk_elements + source.chunk;
-    load_matrices(piece, stage + layout.slot(row, chunk), !layout.k_inner);
+    load_matrices(piece,
+                  static_cast<std::uint32_t>(__cvta_generic_to_shared(stage + layout.slot(row, chunk))),
+                  !layout.k_inner);
   }
 };
 

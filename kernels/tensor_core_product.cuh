@@ -7,6 +7,9 @@
 // takes k in ascending steps of 16 through one accumulator whatever the tile's height, so a row's bits never
 // depend on other rows.
 #pragma once
+#include <limits>
+#include <utility>
+
 #include "launch.cuh"
 #include "mma_tile.cuh"
 #include "tensor_core_store.cuh"
@@ -45,6 +48,23 @@ class OperandLoader {
                            pass * row_step < rows_left ? present : 0, k_left > 0);
   }
 
+  /// The same for a stage whose values of k all exist, with no arithmetic for ends. Where d has ended the
+  /// stage keeps what it held: no sum of such a d is stored.
+  __device__ __forceinline__ void load_whole(std::uint32_t stage, int share, int shares) const {
+    const std::uint32_t slot =
+        stage + Layout{KInner}.slot(row(), column() / chunk_elements) * static_cast<int>(sizeof(uint4));
+#pragma unroll
+    for (int pass = share * passes / shares; pass < (share + 1) * passes / shares; ++pass)
+      copy_whole_chunk_async(slot + pass * row_step * chunks_per_row * static_cast<int>(sizeof(uint4)),
+                             source_ + pass * pass_, (KInner ? pass * row_step : 0) < d_left_);
+  }
+  /// Whether load_whole may be used: d ends with a whole chunk.
+  static __device__ __forceinline__ bool whole_chunks(int extent) {
+    return ByChunks && (KInner || extent % chunk_elements == 0);
+  }
+  /// Makes load_whole copy nothing.
+  __device__ __forceinline__ void stop() { d_left_ = 0; }
+
   __device__ __forceinline__ void move_to_next_stage() {
     source_ += KInner ? Depth : pass_ * (Depth / row_step);
   }
@@ -68,9 +88,11 @@ class TensorCoreTile {
   using AStage = OperandStage<rows, depth>;
   using BStage = OperandStage<columns, depth>;
   static constexpr int stage_chunks = AStage::chunks + BStage::chunks;
-  static constexpr int shared_bytes = stages * stage_chunks * static_cast<int>(sizeof(uint4));
+  static constexpr int stage_bytes = stage_chunks * static_cast<int>(sizeof(uint4));
+  static constexpr int shared_bytes = stages * stage_bytes;
 
-  __device__ explicit TensorCoreTile(uint4* shared) : shared_(shared) {
+  __device__ explicit TensorCoreTile(uint4* shared)
+      : shared_(shared), shared_address_(shared_address(shared)) {
     const WarpPlace place = warp_place(warp_uniform(static_cast<int>(threadIdx.x) / 32));
     warp_row_ = place.row;
     warp_column_ = place.column * warp_tile;
@@ -78,27 +100,49 @@ class TensorCoreTile {
     b_slot_ = first_piece_slot(BStage{BKInner}, lane(), false, warp_column_);
   }
 
-  /// Starts loading a tile. Every thread of the block must be done with the stages of the last one.
+  /// Starts loading a tile: all stages but half of the last, which the first step loads. Every thread of the
+  /// block must be done with the stages of the last tile.
   __device__ __forceinline__ void start(const TileProblem<Element>& problem) {
     next_stage_ = 0;
     part_ = 0;
+    whole_chunks_ = decltype(a_)::whole_chunks(warp_uniform(problem.rows)) &&
+                    decltype(b_)::whole_chunks(warp_uniform(problem.columns));
     aim(problem);
 #pragma unroll 1
-    for (int stage = 0; stage < stages; ++stage) {
-      load_share(0, 1);
-      finish_load(problem);
+    for (int stage = 0; stage < stages - 1; ++stage) {
+      load_any(0, 1);
+      finish_load<false>(problem);
     }
+    load_any(0, 2);
   }
 
-  /// Sums up the tile that `start` began.
+  /// Sums up the tile that `start` began. k is taken in steps of 32; the zeros past its end change no sum.
   __device__ __forceinline__ void multiply(const TileProblem<Element>& problem) {
-    const int tile_rows = warp_uniform(problem.rows), tile_columns = warp_uniform(problem.columns);
-    const bool nearly_full = tile_rows > rows - warp_rows * piece && tile_columns > columns - warp_tile;
-    const int pieces = pieces_of_warp(tile_rows, tile_columns);
-    if (nearly_full)
-      sum_up<pieces_per_warp - 1>(problem, pieces);
-    else
-      sum_up<0>(problem, pieces);
+#pragma unroll
+    for (auto& piece_sums : sums_)
+#pragma unroll
+      for (auto& fragment : piece_sums)
+#pragma unroll
+        for (float& sum : fragment) sum = 0.0f;
+    int steps_left =
+        warp_uniform(problem.k_parts) * static_cast<int>(ceil_div(warp_uniform(problem.k_part), depth));
+    if (steps_left == 0) return;
+    const int pieces = pieces_of_warp(warp_uniform(problem.rows), warp_uniform(problem.columns));
+    std::uint32_t stage = 0;
+    Fragments fragments[2];
+    wait_for_copies<stages - 2>();
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < pieces_per_warp; ++i) load_fragments(fragments[0], i, 0, 0);
+#pragma unroll 1
+    while (steps_left > 0) {
+      const int whole = min(whole_steps_left(), steps_left);
+      if constexpr (ByChunks)
+#pragma unroll 1
+        for (int left = whole; left > 0; --left) step<true>(problem, fragments, stage, pieces);
+      if (whole == 0) step<false>(problem, fragments, stage, pieces);
+      steps_left -= max(whole, 1);
+    }
   }
 
   __device__ __forceinline__ void store(const TileProblem<Element>& problem, ElementType out_type,
@@ -108,15 +152,7 @@ class TensorCoreTile {
         problem.out + (first_row * problem.out_leading_dimension + first_column) * element_bytes(out_type),
         problem.out_leading_dimension, out_type, accumulate, problem.rows - first_row,
         problem.columns - first_column, lane());
-    const int pieces = pieces_of_warp(problem.rows, problem.columns);
-#pragma unroll
-    for (int i = 0; i < pieces_per_warp; ++i) {
-      if (i >= pieces) break;
-      to.template half_piece<Element>(sums_[i], 0);
-      to.move_down(piece / 2);
-      to.template half_piece<Element>(sums_[i], 1);
-      to.move_down(warp_rows * piece - piece / 2);
-    }
+    to.template pieces<Element>(sums_, warp_rows * piece);
   }
 
  private:
@@ -129,48 +165,38 @@ class TensorCoreTile {
     return warp_column_ < tile_columns ? pieces_of_warp_row(tile_rows, warp_row_, warp_rows) : 0;
   }
 
-  /// While 16 values of k are multiplied, the fragments of the next 16 are read; a stage is in registers as a
-  /// whole before its second half is multiplied, and the copies that refill it are started between the
-  /// multiplications of that half. The caller promises that every warp of the block has at least
-  /// `CertainPieces`, so that these are multiplied without asking. k is taken in steps of 32; the zeros past
-  /// its end change no sum.
-  template <int CertainPieces>
-  __device__ __forceinline__ void sum_up(const TileProblem<Element>& problem, int pieces) {
+  /// 16 values of k of the warp's part of both operands, as mma takes them.
+  struct Fragments {
+    std::uint32_t a[pieces_per_warp][4];
+    std::uint32_t b[warp_tile / 16][4];
+  };
+
+  /// Multiplies the 32 values of k of `stage`, of which fragments[0] has the first 16, and leaves those of
+  /// the next stage there: while 16 values are multiplied, the fragments of the next 16 are read. Once all
+  /// warps have read a stage its refill begins. Its copies are spread over this step's second half and the
+  /// next one's first, since many at once hold up the reads of fragments. `Whole`: what the copies touch are
+  /// whole stages, or nothing.
+  template <bool Whole>
+  __device__ __forceinline__ void step(const TileProblem<Element>& problem, Fragments (&fragments)[2],
+                                       std::uint32_t& stage, int pieces) {
 #pragma unroll
-    for (auto& piece_sums : sums_)
-#pragma unroll
-      for (auto& fragment : piece_sums)
-#pragma unroll
-        for (float& sum : fragment) sum = 0.0f;
-    int steps_left =
-        warp_uniform(problem.k_parts) * static_cast<int>(ceil_div(warp_uniform(problem.k_part), depth));
-    if (steps_left == 0) return;
-    int stage = 0;
-    Fragments low, high;
-    wait_for_copies<stages - 1>();
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < pieces_per_warp; ++i) load_fragments(low, i, 0, 0);
-#pragma unroll 1
-    for (; steps_left > 0; --steps_left) {
+    for (int half = 0; half < 2; ++half) {
+      if (half == 1) stage = after(stage);
 #pragma unroll
       for (int i = 0; i < pieces_per_warp; ++i) {
-        load_fragments(high, i, stage, 1);
-        if (i + 1 == pieces_per_warp) {
-          wait_for_copies<stages - 2>();
+        load_fragments(fragments[1 - half], i, stage, 1 - half);
+        load_share<Whole>((1 - half) * pieces_per_warp + i, 2 * pieces_per_warp);
+        if (half == 0 && i + 1 == pieces_per_warp) {
+          wait_for_copies<stages - 3>();
           __syncthreads();
         }
-        if (i < CertainPieces || i < pieces) multiply_piece(i, low);
+        multiply_piece(i, fragments[half], i < pieces);
       }
-      stage = (stage + 1) % stages;
-#pragma unroll
-      for (int i = 0; i < pieces_per_warp; ++i) {
-        load_fragments(low, i, stage, 0);
-        load_share(i, pieces_per_warp);
-        if (i < CertainPieces || i < pieces) multiply_piece(i, high);
-      }
-      finish_load(problem);
+      if (half == 0) finish_load<Whole>(problem);
     }
+  }
+  static __device__ __forceinline__ std::uint32_t after(std::uint32_t stage) {
+    return stage + stage_bytes == shared_bytes ? 0 : stage + stage_bytes;
   }
 
   __device__ __forceinline__ void aim(const TileProblem<Element>& problem) {
@@ -181,54 +207,140 @@ class TensorCoreTile {
     parts_left_ = warp_uniform(problem.k_parts) - 1 - part_;
   }
 
-  /// Starts the copies of share `share` of [0, shares) of the next 32 values of k, or none where no k is
-  /// left.
+  /// Starts the copies of share `share` of [0, shares) of the next 32 values of k, which all exist if `Whole`
+  /// (or none does).
+  template <bool Whole>
   __device__ __forceinline__ void load_share(int share, int shares) const {
-    uint4* stage = shared_ + next_stage_ * stage_chunks;
-    a_.load(stage, k_left_, share, shares);
-    b_.load(stage + AStage::chunks, k_left_, share, shares);
+    if constexpr (Whole) {
+      a_.load_whole(shared_address_ + next_stage_, share, shares);
+      b_.load_whole(shared_address_ + next_stage_ + AStage::chunks * sizeof(uint4), share, shares);
+    } else {
+      uint4* const stage = shared_ + next_stage_ / sizeof(uint4);
+      a_.load(stage, k_left_, share, shares);
+      b_.load(stage + AStage::chunks, k_left_, share, shares);
+    }
   }
-  /// Makes one commit group of all shares, and moves on to the 32 values of k after them.
+  /// The same, whether all exist or not.
+  __device__ __forceinline__ void load_any(int share, int shares) const {
+    if (ByChunks && whole_chunks_ && k_left_ >= depth)
+      load_share<ByChunks>(share, shares);
+    else
+      load_share<false>(share, shares);
+  }
+  /// Makes one commit group of all shares, and moves on to the 32 values of k after them, to another part or,
+  /// where no k is left, to loading nothing. `Whole`: another part cannot follow.
+  template <bool Whole>
   __device__ __forceinline__ void finish_load(const TileProblem<Element>& problem) {
     commit_copies();
-    next_stage_ = (next_stage_ + 1) % stages;
+    next_stage_ = after(next_stage_);
     a_.move_to_next_stage();
     b_.move_to_next_stage();
     k_left_ -= depth;
-    if (k_left_ <= 0 && parts_left_ > 0) {
+    if (k_left_ > 0) return;
+    if (!Whole && parts_left_ > 0) {
       ++part_;
       aim(problem);
+    } else {
+      a_.stop();
+      b_.stop();
+    }
+  }
+  /// How many steps from here on touch whole loads alone, or none. A step touches two: it ends one and begins
+  /// the next.
+  __device__ __forceinline__ int whole_steps_left() const {
+    if (!whole_chunks_) return 0;
+    if (parts_left_ == 0 && (k_left_ <= 0 || k_left_ % depth == 0)) return std::numeric_limits<int>::max();
+    return max(k_left_ / depth - 1, 0);
+  }
+
+  /// Part i of the fragments, in the order in which the multiplications want them.
+  __device__ __forceinline__ void load_fragments(Fragments& to, int i, std::uint32_t stage, int half) const {
+    constexpr int chunk_bytes = sizeof(uint4);
+    const std::uint32_t a = shared_address_ + stage, b = a + AStage::chunks * chunk_bytes;
+    const auto load_a = [&](int piece_index) {
+      load_matrices(
+          to.a[piece_index],
+          a + piece_slot(AStage{AKInner}, a_slot_, warp_rows * piece, piece_index, half) * chunk_bytes,
+          !AKInner);
+    };
+    const auto load_b = [&](int columns) {
+      load_matrices(to.b[columns], b + piece_slot(BStage{BKInner}, b_slot_, 16, columns, half) * chunk_bytes,
+                    !BKInner);
+    };
+    if (i == 0) {
+      load_a(0);
+      load_b(0);
+      load_b(1);
+    }
+    if (i == 1) {
+      load_b(2);
+      load_b(3);
+      load_a(1);
+    }
+    if (i == 2) {
+      load_a(2);
+      load_a(3);
     }
   }
 
-  /// 16 values of k of the warp's part of both operands, as mma takes them.
-  struct Fragments {
-    std::uint32_t a[pieces_per_warp][4];
-    std::uint32_t b[warp_tile / 16][4];
-  };
-
-  /// Piece i of a and 16 columns of b.
-  __device__ __forceinline__ void load_fragments(Fragments& to, int i, int stage, int half) const {
-    const uint4* a = shared_ + stage * stage_chunks;
-    const uint4* b = a + AStage::chunks;
-    load_matrices(to.a[i], a + piece_slot(AStage{AKInner}, a_slot_, warp_rows * piece, i, half), !AKInner);
-    load_matrices(to.b[i], b + piece_slot(BStage{BKInner}, b_slot_, 16, i, half), !BKInner);
-  }
-
-  __device__ __forceinline__ void multiply_piece(int i, const Fragments& from) {
+  __device__ __forceinline__ void multiply_piece(int i, const Fragments& from, bool wanted) {
 #pragma unroll
     for (int j = 0; j < warp_tile / 8; ++j)
       multiply_fragments<Element>(sums_[i][j], from.a[i], from.b[j / 2][j % 2 * 2],
-                                  from.b[j / 2][j % 2 * 2 + 1]);
+                                  from.b[j / 2][j % 2 * 2 + 1], wanted);
   }
 
   uint4* shared_;
+  std::uint32_t shared_address_;
   int warp_row_, warp_column_;  // the warp's first piece and first column of a tile
   int a_slot_, b_slot_;         // where this lane's fragments begin in a stage
   float sums_[pieces_per_warp][warp_tile / 8][4];
   OperandLoader<Element, rows, depth, threads, AKInner, ByChunks> a_;
   OperandLoader<Element, columns, depth, threads, BKInner, ByChunks> b_;
-  int k_left_, part_, parts_left_, next_stage_;
+  bool whole_chunks_;
+  int k_left_, part_, parts_left_;
+  std::uint32_t next_stage_;  // in bytes from the first
+};
+
+/// The steps of one block of the persistent grid, in shared memory: they are the first warp's alone, and
+/// other warps want their registers for themselves.
+template <class Element, int TileRows, int TileColumns, class Product>
+class BlockSteps {
+ public:
+  /// By one thread.
+  __device__ __forceinline__ void start(const Product& product) {
+    steps_ = steps_of<TileRows, TileColumns>(product);
+    next_ = blockIdx.x;
+  }
+
+  /// Writes the block's next tile; one without columns says that none is left. By a whole warp, whose lanes
+  /// look at 32 steps at once, since most second cuts of a list's tiles are empty.
+  __device__ __forceinline__ void find_next(const Product& product, TileProblem<Element>& problem) {
+    constexpr unsigned all_lanes = 0xffffffffu;
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    for (bool found = false; !found;) {
+      __syncwarp();
+      const std::int64_t index = next_ + std::int64_t{gridDim.x} * lane;
+      __syncwarp();  // all have read what one of them will write
+      const bool exists = index < steps_.size();
+      const auto step = steps_.at(index);
+      const unsigned with_rows = __ballot_sync(all_lanes, exists && has_rows(product, step));
+      const int chosen = with_rows == 0 ? 31 : __ffs(static_cast<int>(with_rows)) - 1;
+      if (lane == chosen) {
+        problem.columns = 0;
+        if (with_rows != 0) problem = tile_problem<Element, TileRows, TileColumns>(product, step);
+        problem.columns = max(problem.columns, 0);
+        found = problem.columns > 0 || !exists;
+        next_ = index + gridDim.x;
+      }
+      // Uniform, as the compiler must know: see warp_uniform.
+      found = warp_uniform(__shfl_sync(all_lanes, found, chosen)) != 0;
+    }
+  }
+
+ private:
+  decltype(steps_of<TileRows, TileColumns>(std::declval<Product>())) steps_;
+  std::int64_t next_;
 };
 
 /// One block of the persistent grid. The loads of a tile start before the previous one is stored.
@@ -239,20 +351,10 @@ __global__ void __launch_bounds__(256, 1)
   extern __shared__ uint4 shared[];
   // Three, because a slow warp may still store the last tile while the next but one is looked up.
   __shared__ TileProblem<Element> problems[3];
-  using Steps = decltype(steps_of<Tile::rows, Tile::columns>(product));
-  __shared__ Steps steps;  // of thread 0 alone, out of the registers of the others
-
-  std::int64_t index = blockIdx.x;
-  if (threadIdx.x == 0) steps = steps_of<Tile::rows, Tile::columns>(product);
-  // By thread 0; a problem without columns says that no tile is left.
+  __shared__ BlockSteps<Element, Tile::rows, Tile::columns, Product> steps;
+  if (threadIdx.x == 0) steps.start(product);
   const auto find_next = [&](TileProblem<Element>& problem) {
-    if (threadIdx.x != 0) return;
-    problem.columns = 0;
-    for (; index < steps.size() && problem.columns <= 0; index += gridDim.x) {
-      const auto step = steps.at(index);
-      if (has_rows(product, step)) problem = tile_problem<Element, Tile::rows, Tile::columns>(product, step);
-    }
-    problem.columns = max(problem.columns, 0);
+    if (warp_uniform(static_cast<int>(threadIdx.x) / 32) == 0) steps.find_next(product, problem);
   };
 
   find_next(problems[0]);

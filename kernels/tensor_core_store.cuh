@@ -26,7 +26,7 @@ __device__ __forceinline__ void transpose_among_four(std::uint32_t (&values)[4],
   }
 }
 
-/// Writes what one warp holds of a tile, 64 columns, one accumulator row after the other.
+/// Writes what one warp holds of a tile, 64 columns.
 class AccumulatorStore {
  public:
   /// `out`: the element at the warp's first row and column, of which `rows` and `columns` exist from there
@@ -41,20 +41,33 @@ class AccumulatorStore {
         float_out_(type == ElementType::fp32),
         accumulate_(accumulate),
         by_chunks_(!float_out_ && !accumulate && pitch_ % sizeof(uint4) == 0 &&
-                   reinterpret_cast<std::uintptr_t>(out) % sizeof(uint4) == 0) {
+                   reinterpret_cast<std::uintptr_t>(out) % sizeof(uint4) == 0 &&
+                   (columns >= 64 || columns % chunk_elements == 0)) {
     move_down(accumulator_row(lane, 0));
   }
 
-  /// Stores the lower or upper eight rows of eight 16 x 8 accumulators, whose rows begin where the store
-  /// stands.
-  template <class Element>
-  __device__ __forceinline__ void half_piece(const float (&sums)[8][4], int half) const {
+  /// Stores pieces of 16 rows, each eight 16 x 8 accumulators; each piece lies `step` rows below the one
+  /// before.
+  template <class Element, int Pieces>
+  __device__ __forceinline__ void pieces(const float (&sums)[Pieces][8][4], int step) {
     if (float_out_)
-      elements<float>(sums, half);
+      each_half_piece<Pieces>(step, [&](int i, int half) { elements<float>(sums[i], half); });
     else if (by_chunks_)
-      chunks<Element>(sums, half);
+      each_half_piece<Pieces>(step, [&](int i, int half) { chunks<Element>(sums[i], half); });
     else
-      elements<Element>(sums, half);
+      each_half_piece<Pieces>(step, [&](int i, int half) { elements<Element>(sums[i], half); });
+  }
+
+ private:
+  template <int Pieces, class Visit>
+  __device__ __forceinline__ void each_half_piece(int step, Visit visit) {
+#pragma unroll
+    for (int i = 0; i < Pieces; ++i) {
+      visit(i, 0);
+      move_down(8);
+      visit(i, 1);
+      move_down(step - 8);
+    }
   }
 
   __device__ __forceinline__ void move_down(int rows) {
@@ -62,7 +75,6 @@ class AccumulatorStore {
     rows_left_ -= rows;
   }
 
- private:
   template <class Out>
   __device__ __forceinline__ void elements(const float (&sums)[8][4], int half) const {
     if (rows_left_ <= 0) return;
@@ -83,6 +95,7 @@ class AccumulatorStore {
       }
   }
 
+  /// Without a branch, so that the exchanges of all chunks overlap.
   template <class Out>
   __device__ __forceinline__ void chunks(const float (&sums)[8][4], int half) const {
 #pragma unroll
@@ -96,10 +109,10 @@ class AccumulatorStore {
         words[j] = bits(sums[first + j][2 * half]) | bits(sums[first + j][2 * half + 1]) << 16;
       }
       transpose_among_four(words, lane_);
-      const int column = 8 * (first + lane_ % 4), left = columns_left_ - column;
-      if (rows_left_ <= 0 || left <= 0) continue;
-      store_chunk(reinterpret_cast<Out*>(row_) + column, make_uint4(words[0], words[1], words[2], words[3]),
-                  left, true);
+      const int column = 8 * (first + lane_ % 4);
+      if (rows_left_ > 0 && column < columns_left_)
+        *reinterpret_cast<uint4*>(reinterpret_cast<Out*>(row_) + column) =
+            make_uint4(words[0], words[1], words[2], words[3]);
     }
   }
 
