@@ -47,7 +47,8 @@ Policy make_capacity(const PolicyText& text, const ModelShape&) {
   text.expect_words(2, 2);
   const double factor = factor_from(text, text.word(0));
   const std::string& system = text.word(1);
-  const std::string name = text.text(), kept = "; kept sum of min(rows, capacity)";
+  const std::string& name = text.text();
+  const std::string kept = "; kept sum of min(rows, capacity)";
   if (system == "megablocks")
     return {name, "MegaBlocks 0.10", "E * capacity, capacity = floor(F n / E)" + kept,
             [factor](const BatchRows& batch) {

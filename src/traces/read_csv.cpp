@@ -41,7 +41,7 @@ void split(std::string_view line, std::vector<std::string_view>& fields) {
 
 class CsvLog {
  public:
-  CsvLog(FilePointer file, const TraceOptions& options)
+  CsvLog(const FilePointer& file, const TraceOptions& options)
       : lines_(file), options_(options), builder_(file->path(), options) {
     info_.path = file->path();
     if (!options.axes.empty()) throw Error("axes", "given", "none, for CSV, whose columns have names");
@@ -174,7 +174,7 @@ class CsvLog {
 
 }  // namespace
 
-ParsedLog parse_csv(FilePointer file, const TraceOptions& options) {
+ParsedLog parse_csv(const FilePointer& file, const TraceOptions& options) {
   ParsedLog parsed = CsvLog(file, options).parse();
   parsed.log.experts_complete = false;  // experts without rows are left out
   return parsed;

@@ -22,7 +22,7 @@ struct Producer {
   const char* end;
   const char* format;
   const char* name;
-  ParsedLog (*parse)(FilePointer, const TraceOptions&);
+  ParsedLog (*parse)(const FilePointer&, const TraceOptions&);
 };
 
 constexpr Producer producers[] = {
@@ -57,6 +57,7 @@ std::unique_ptr<Trace> open_folder(const std::string& path, const TraceOptions& 
           "batch_tokens", std::to_string(options.batch_tokens),
           "no cutting by tokens in a folder, where a batch's tokens are spread over the ranks' files");
     std::vector<BatchLog> logs;
+    logs.reserve(ranks.size());
     TraceInfo info = std::move(ranks.front().info);
     for (ParsedLog& rank : ranks) logs.push_back(std::move(rank.log));
     for (const BatchLog& log : logs)

@@ -233,7 +233,7 @@ std::vector<Axis> counts_axes(std::size_t dimensions) {
 
 }  // namespace
 
-std::unique_ptr<Trace> open_json(FilePointer file, const TraceOptions& options) {
+std::unique_ptr<Trace> open_json(const FilePointer& file, const TraceOptions& options) {
   DocumentEvents events(file->path());
   Characters::Buffer buffer(*file);
   json::sax_parse(Characters(&buffer), Characters(), &events);

@@ -93,7 +93,7 @@ enum class Kind { none, token, tokens, counts, arrays };
 
 class JsonLines {
  public:
-  JsonLines(FilePointer file, const TraceOptions& options)
+  JsonLines(const FilePointer& file, const TraceOptions& options)
       : lines_(file), options_(options), builder_(file->path(), options) {
     info_.path = file->path();
   }
@@ -342,7 +342,7 @@ class JsonLines {
 
 }  // namespace
 
-ParsedLog parse_jsonl(FilePointer file, const TraceOptions& options) {
+ParsedLog parse_jsonl(const FilePointer& file, const TraceOptions& options) {
   return JsonLines(file, options).parse();
 }
 

@@ -7,7 +7,7 @@
 
 namespace dropless::traces {
 
-std::unique_ptr<Trace> open_npy(FilePointer file, const TraceOptions& options) {
+std::unique_ptr<Trace> open_npy(const FilePointer& file, const TraceOptions& options) {
   ArrayOrigin origin;
   origin.path = file->path();
   origin.format = "npy";

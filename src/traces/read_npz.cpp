@@ -28,7 +28,7 @@ bool ends_with(const std::string& text, const std::string& end) {
 
 }  // namespace
 
-std::unique_ptr<Trace> open_npz(FilePointer file, const TraceOptions& options) {
+std::unique_ptr<Trace> open_npz(const FilePointer& file, const TraceOptions& options) {
   std::vector<ZipMember> members;
   std::vector<NamedArray> arrays;
   for (ZipMember& member : read_zip_directory(*file)) {

@@ -34,9 +34,10 @@ std::optional<IterationLayer> iteration_layer(const std::string& name) {
 
 }  // namespace
 
-std::unique_ptr<Trace> open_safetensors(FilePointer file, const TraceOptions& options) {
+std::unique_ptr<Trace> open_safetensors(const FilePointer& file, const TraceOptions& options) {
   std::vector<Tensor> tensors = read_safetensors_header(file);
   std::vector<NamedArray> arrays;
+  arrays.reserve(tensors.size());
   for (const Tensor& tensor : tensors) arrays.push_back({tensor.name, tensor.integers});
   Tensor& tensor = tensors.at(choose_array(arrays, file->path()));
   ArrayOrigin origin;
@@ -49,14 +50,14 @@ std::unique_ptr<Trace> open_safetensors(FilePointer file, const TraceOptions& op
   return open_array_trace(std::move(tensor.array), std::move(origin), options);
 }
 
-bool holds_iteration_counts(FilePointer file) {
+bool holds_iteration_counts(const FilePointer& file) {
   const std::vector<Tensor> tensors = read_safetensors_header(file);
   return !tensors.empty() && std::all_of(tensors.begin(), tensors.end(), [](const Tensor& tensor) {
     return iteration_layer(tensor.name) && tensor.integers && tensor.array.shape.size() == 1;
   });
 }
 
-ParsedLog parse_iteration_counts(FilePointer file, const TraceOptions& options) {
+ParsedLog parse_iteration_counts(const FilePointer& file, const TraceOptions& options) {
   const std::vector<Tensor> tensors = read_safetensors_header(file);
   std::vector<std::tuple<std::int64_t, std::int64_t, const Tensor*>> ordered;
   for (const Tensor& tensor : tensors) {

@@ -17,16 +17,16 @@ struct ParsedLog {
   TraceInfo info;
 };
 
-std::unique_ptr<Trace> open_npy(FilePointer file, const TraceOptions& options);
-std::unique_ptr<Trace> open_npz(FilePointer file, const TraceOptions& options);
-std::unique_ptr<Trace> open_safetensors(FilePointer file, const TraceOptions& options);
-std::unique_ptr<Trace> open_json(FilePointer file, const TraceOptions& options);
-ParsedLog parse_jsonl(FilePointer file, const TraceOptions& options);
-ParsedLog parse_csv(FilePointer file, const TraceOptions& options);
+std::unique_ptr<Trace> open_npy(const FilePointer& file, const TraceOptions& options);
+std::unique_ptr<Trace> open_npz(const FilePointer& file, const TraceOptions& options);
+std::unique_ptr<Trace> open_safetensors(const FilePointer& file, const TraceOptions& options);
+std::unique_ptr<Trace> open_json(const FilePointer& file, const TraceOptions& options);
+ParsedLog parse_jsonl(const FilePointer& file, const TraceOptions& options);
+ParsedLog parse_csv(const FilePointer& file, const TraceOptions& options);
 
 /// TensorRT-LLM's expert statistic: counts named "iteration_layer".
-bool holds_iteration_counts(FilePointer file);
-ParsedLog parse_iteration_counts(FilePointer file, const TraceOptions& options);
+bool holds_iteration_counts(const FilePointer& file);
+ParsedLog parse_iteration_counts(const FilePointer& file, const TraceOptions& options);
 
 /// A folder of per-rank files: JSON lines, CSV counts, or TensorRT-LLM's expert statistic.
 std::unique_ptr<Trace> open_folder(const std::string& path, const TraceOptions& options);

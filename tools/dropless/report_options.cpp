@@ -3,7 +3,19 @@
 
 #include <CLI/CLI.hpp>
 
-ReportFigures::ReportFigures(CLI::App& command) : widths_(command), hardware_(command) {
+using namespace dropless;
+
+ReportFigures::ReportFigures(CLI::App& command) : widths_(command) {
+  command.add_option("--hardware", hardware_,
+                     "GPU to model times of (data/hardware.json): A100, H100 or H200");
+  command.add_option("--peak", peak_, "Peak of the matrix arithmetic, GFLOP/s, instead of the GPU's")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--bandwidth", bandwidth_, "Memory bandwidth, GB/s, instead of the GPU's")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--calibrate", measurements_,
+                     "Fit the time model to the products measured in this file (data/benchmarks/h200.json)");
+  command.add_option("--sms", options_.sms, "Multiprocessors, to count tiles and waves")
+      ->check(CLI::PositiveNumber);
   command
       .add_option("--policy", options_.policies,
                   "Layout policy, any number of times (report --explain policies lists them)")
@@ -19,17 +31,37 @@ ReportFigures::ReportFigures(CLI::App& command) : widths_(command), hardware_(co
                   "With balanced: extra expert slots a layer, for the heaviest experts")
       ->check(CLI::NonNegativeNumber)
       ->needs(ranks_);
-  command.add_option("--sms", options_.sms, "Multiprocessors, to count tiles and waves")
-      ->check(CLI::PositiveNumber);
   command.add_option("--threads", options_.workers, "Threads (default: one a core)")
       ->check(CLI::Range(1, 1024));
 }
 
-dropless::ReportOptions ReportFigures::options(
-    const std::optional<dropless::Calibration>& calibration) const {
-  dropless::ReportOptions options = options_;
+std::optional<Calibration> ReportFigures::calibration() const {
+  if (measurements_.empty()) return std::nullopt;
+  return calibrate(measurements_);
+}
+
+ReportOptions ReportFigures::options(const std::optional<Calibration>& calibration) const {
+  ReportOptions options = options_;
   options.model = widths_.shape();
-  options.time = hardware_.time_model(calibration, options.sms);
+  options.time = time_model(calibration);
   if (options.time) options.sms = options.time->hardware.sms;
   return options;
+}
+
+std::optional<TimeModel> ReportFigures::time_model(const std::optional<Calibration>& calibration) const {
+  const bool stated = peak_ > 0 || bandwidth_ > 0;
+  if (hardware_.empty() && !stated && !calibration) return std::nullopt;
+  TimeModel model = calibration ? calibration->model : TimeModel{};
+  if (!hardware_.empty())
+    model.hardware = find_hardware(hardware_);
+  else if (!calibration && (peak_ == 0 || bandwidth_ == 0 || options_.sms == 0))
+    throw Error("the hardware", "incomplete", "--peak, --bandwidth and --sms together, or --hardware");
+  HardwareProfile& hardware = model.hardware;
+  if (peak_ > 0) hardware.bf16_peak = hardware.fp16_peak = hardware.fp32_peak = peak_;
+  if (bandwidth_ > 0) hardware.bandwidth = bandwidth_;
+  if (options_.sms > 0) hardware.sms = options_.sms;
+  if (hardware.name.empty()) hardware.name = "hardware from the command line";
+  if (stated)
+    hardware.source += hardware.source.empty() ? "the command line" : "; changed on the command line";
+  return model;
 }
