@@ -1,4 +1,5 @@
-// The counting loops: bit masks against plain counting, over lengths, top_k and numbers of experts.
+// The counting loops: bit masks and whole rows against plain counting, over lengths, top_k and numbers of
+// experts.
 #include <algorithm>
 #include <random>
 #include <vector>
@@ -10,9 +11,9 @@ using namespace dropless::traces;
 
 TEST_CASE("bytes are counted alike with bit masks and plainly", "[trace][count]") {
   std::mt19937 random(3);
-  for (const std::int64_t experts : {8, 64, 65, 128, 200, 256, 300})
+  for (const std::int64_t experts : {8, 64, 65, 128, 129, 200, 256, 300})
     for (const std::int64_t top_k : {1, 2, 3, 4, 6, 8})
-      for (const std::int64_t tokens : {0, 1, 63, 64, 65, 500, 4096, 4097, 9000})
+      for (const std::int64_t tokens : {0, 1, 16, 31, 32, 65, 500, 4096, 4097, 9000})
         for (const bool distinct : {true, false}) {
           std::vector<std::uint8_t> ids;
           std::vector<std::int32_t> wide;
@@ -36,15 +37,19 @@ TEST_CASE("bytes are counted alike with bit masks and plainly", "[trace][count]"
 }
 
 TEST_CASE("an id past the experts is found where it stands", "[trace][count]") {
-  for (const std::int64_t experts : {7, 64, 100, 128, 255})
-    for (const std::size_t place : {0u, 511u, 4000u, 39999u}) {
-      std::vector<std::uint8_t> ids(40000);
-      for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::uint8_t>(i % 4);
-      ids[place] = static_cast<std::uint8_t>(experts);
-      std::vector<std::int64_t> counts(static_cast<std::size_t>(experts));
-      CHECK(count_rows(ids.data(), 10000, 4, experts, counts.data()).bad_id ==
-            static_cast<std::int64_t>(place));
-    }
+  for (const std::int64_t experts : {9, 64, 100, 128, 129, 255})
+    for (const std::int64_t top_k : {4, 8})
+      for (const std::size_t place : {0u, 63u, 511u, 4000u, 39999u})
+        for (const std::int64_t id : {experts, std::int64_t{255}}) {
+          std::vector<std::uint8_t> ids(40000);
+          for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::uint8_t>(i % 8);
+          ids[place] = static_cast<std::uint8_t>(id);
+          std::vector<std::int64_t> counts(static_cast<std::size_t>(experts));
+          CHECK(count_rows(ids.data(), 40000 / top_k, top_k, experts, counts.data()).bad_id ==
+                static_cast<std::int64_t>(place));
+          CHECK(count_rows(ids.data() + place / 8 * 8, 8 / top_k, top_k, experts, counts.data()).bad_id ==
+                static_cast<std::int64_t>(place % 8));
+        }
 }
 
 TEST_CASE("the largest byte", "[trace][count]") {
