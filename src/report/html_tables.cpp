@@ -94,22 +94,23 @@ std::string time_table(const json& policies) {
 }
 
 std::string placement_table(const json& placements) {
+  struct Part {
+    const char* key;
+    const char* batches;
+  };
+  const std::vector<Part> whole{{"all", ""}},
+      halves{{"first_half", "first half of the batches (fitted)"}, {"second_half", "second half (not seen)"}};
   json rows = json::array();
   for (const json& placement : placements)
-    for (const auto& [part, batches] : {std::pair{"all", ""},
-                                        {"first_half", "first half of the batches (fitted)"},
-                                        {"second_half", "second half (not seen)"}}) {
-      const json& balance = member(placement, part);
-      if (!balance.is_object() || (*part == 'a' && member(placement, "first_half").is_object())) continue;
-      json row = balance;
-      row["placement"] = member(placement, "placement");
-      row["part"] = batches;
-      row["replicas"] = member(placement, "replicas");
-      row["extra_weight_bytes"] =
-          member(placement, "replicas") == 0 ? json() : member(placement, "extra_weight_bytes");
-      const json &sum = member(balance, "slowest_rank_time_us"), &count = member(balance, "batches");
+    for (const Part& part : member(placement, "first_half").is_object() ? halves : whole) {
+      json row = member(placement, part.key);
+      const json &sum = member(row, "slowest_rank_time_us"), &count = member(row, "batches");
       if (sum.is_number() && count.is_number() && count > 0)
         row["mean_us"] = sum.get<double>() / count.get<double>();
+      row["placement"] = member(placement, "placement");
+      row["part"] = part.batches;
+      row["replicas"] = member(placement, "replicas");
+      if (row["replicas"] != 0) row["extra_weight_bytes"] = member(placement, "extra_weight_bytes");
       rows.push_back(std::move(row));
     }
   const auto heading = [](const json& row) {
