@@ -19,16 +19,19 @@ Imbalance imbalance(const BatchRows& batch, double gini) {
 
 double GiniCounter::operator()(const BatchRows& batch, std::int64_t times, RowHistogram& rows_per_expert) {
   if (batch.largest() >= RowHistogram::exact_below) return by_sorting(batch, times, rows_per_expert);
-  for (const std::int64_t rows : batch.rows_per_expert()) ++experts_with_[static_cast<std::size_t>(rows)];
+  const ArrayView<const std::int64_t> rows = batch.rows_per_expert();
+  for (std::size_t e = 0; e < rows.size(); ++e) ++experts_with_[static_cast<std::size_t>(rows[e])][e % 4];
   // Between t and t + 1 rows lies one unit of |rows_i - rows_j| for each pair with one expert on either side.
   std::uint64_t at_most = 0, pair_distance = 0;
   const auto experts = static_cast<std::uint64_t>(batch.experts());
   std::uint64_t* const histogram = rows_per_expert.exact_counts(batch.largest());
   for (std::size_t t = 0; t <= static_cast<std::size_t>(batch.largest()); ++t) {
-    histogram[t] += experts_with_[t] * static_cast<std::uint64_t>(times);
-    at_most += experts_with_[t];
+    const auto& with = experts_with_[t];
+    const std::uint64_t experts_with_t = std::uint64_t{with[0]} + with[1] + with[2] + with[3];
+    histogram[t] += experts_with_t * static_cast<std::uint64_t>(times);
+    at_most += experts_with_t;
     pair_distance += at_most * (experts - at_most);
-    experts_with_[t] = 0;
+    experts_with_[t] = {};
   }
   return static_cast<double>(pair_distance) /
          (static_cast<double>(experts) * static_cast<double>(batch.rows()));

@@ -30,7 +30,8 @@ class GiniCounter {
  private:
   double by_sorting(const BatchRows& batch, std::int64_t times, RowHistogram& rows_per_expert);
 
-  std::array<std::uint32_t, RowHistogram::exact_below> experts_with_{};  // all zero between calls
+  // [rows][expert % 4], all zero between calls; neighbours count apart, for they often have as many rows.
+  std::array<std::array<std::uint32_t, 4>, RowHistogram::exact_below> experts_with_{};
   std::vector<std::int64_t> sorted_;
 };
 
