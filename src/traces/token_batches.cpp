@@ -29,22 +29,22 @@ void count_lowest(const Id* ids, std::int64_t rows, std::int64_t ids_a_row, std:
 
 bool DistinctTokens::count(const NumberFormat& format, const NumberTable& rows, std::int64_t experts) {
   const auto size = static_cast<std::size_t>(experts);
-  counted_.assign(size, 0);
+  thread_local std::vector<std::int64_t> counted, ids;
+  counted.assign(size, 0);
   BadNumber bad;
-  const RunFacts facts = count_ids(format, rows, experts, counted_.data(), bad);
+  const RunFacts facts = count_ids(format, rows, experts, counted.data(), bad);
   if (bad.index >= 0 || facts.duplicate_rows > 0 || facts.unrouted > 0) return false;
-  add_to(rows_per_expert, counted_);
+  add_to(rows_per_expert, counted);
   lowest_expert.resize(size);
   tokens += rows.rows;
   if (is_dense_bytes(format, rows)) {
-    const auto* ids = reinterpret_cast<const std::uint8_t*>(rows.first);
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(rows.first);
     const auto count = rows.columns == 8   ? count_lowest<8, std::uint8_t>
                        : rows.columns == 4 ? count_lowest<4, std::uint8_t>
                                            : count_lowest<0, std::uint8_t>;
-    count(ids, rows.rows, rows.columns, lowest_expert.data());
+    count(bytes, rows.rows, rows.columns, lowest_expert.data());
     return true;
   }
-  thread_local std::vector<std::int64_t> ids;
   ids.resize(static_cast<std::size_t>(rows.rows * rows.columns));
   read_integers(format, rows, ids.data());
   count_lowest<0>(ids.data(), rows.rows, rows.columns, lowest_expert.data());

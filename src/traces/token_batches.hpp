@@ -18,9 +18,6 @@ struct DistinctTokens {
   /// expert or holds anything but an expert id in [0, experts).
   bool count(const NumberFormat& format, const NumberTable& rows, std::int64_t experts);
   void add(const DistinctTokens& other);
-
- private:
-  std::vector<std::int64_t> counted_;  // [experts]: of the rows that count() looks at
 };
 
 }  // namespace dropless::traces
