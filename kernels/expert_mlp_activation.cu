@@ -7,8 +7,11 @@
 namespace dropless {
 namespace {
 
-constexpr int forward_accesses = 2;   // chunks a lane has in flight of each operand
-constexpr int backward_accesses = 1;  // each operand's; there are five of them
+/// Chunks of each operand that a lane has in flight: few, since more warps do better than more chunks.
+template <bool glu>
+constexpr int forward_accesses = glu ? 2 : 4;
+constexpr int backward_accesses = 1;
+constexpr int blocks_at_once = 4;  // of a multiprocessor
 
 /// What both directions know of the activation. Gate and up are the halves of an expert's up columns.
 template <class Element, class Function>
@@ -58,14 +61,14 @@ __device__ void activate_row(const ActivationArguments<Element, Function>& argum
   const int end = width / Elements::count, lane = static_cast<int>(threadIdx.x) % 32;
   auto* const gate = reinterpret_cast<Chunk*>(p);
   auto* const up = reinterpret_cast<Chunk*>(p + width);
-  const int stride = 32 * forward_accesses * static_cast<int>(gridDim.z);
-  for (int first = 32 * forward_accesses * static_cast<int>(blockIdx.z) + lane; first < end;
-       first += stride) {
-    Chunk gates[forward_accesses], ups[forward_accesses];
+  constexpr int accesses = forward_accesses<glu>;
+  const int stride = 32 * accesses * static_cast<int>(gridDim.z);
+  for (int first = 32 * accesses * static_cast<int>(blockIdx.z) + lane; first < end; first += stride) {
+    Chunk gates[accesses], ups[accesses];
     load_chunks(gate, first, 32, end, gates);
     if constexpr (glu) load_chunks(up, first, 32, end, ups);
 #pragma unroll
-    for (int i = 0; i < forward_accesses; ++i) {
+    for (int i = 0; i < accesses; ++i) {
       const int chunk = first + i * 32;
       if (chunk >= end) continue;
       if (!pre_activation.plain) {
@@ -93,7 +96,7 @@ __device__ void activate_row(const ActivationArguments<Element, Function>& argum
 }
 
 template <bool glu, class Element, class Function>
-__global__ void __launch_bounds__(layer_threads, 3)
+__global__ void __launch_bounds__(layer_threads, blocks_at_once)
     activate_rows(RowWalk walk, ActivationArguments<Element, Function> arguments, const float* scales,
                   ElementRows<Element> p, bool keeps, ElementRows<Element> h, bool by_chunks) {
   allow_next_kernel();
@@ -180,7 +183,7 @@ struct BackwardArguments {
 };
 
 template <bool glu, class Element, class Function>
-__global__ void __launch_bounds__(layer_threads, 3)
+__global__ void __launch_bounds__(layer_threads, blocks_at_once)
     activate_rows_backward(RowWalk walk, ActivationArguments<Element, Function> arguments,
                            BackwardArguments<Element> backward) {
   allow_next_kernel();
@@ -238,9 +241,9 @@ ChunkAccess access_to(const LayerActivation& activation) {
 void activate(const LayerRows& rows, const LayerActivation& activation, const float* scales,
               const MutableRowsView& p, bool keeps, const MutableRowsView& h, Stream stream) {
   const bool by_chunks = access_to(activation).with(p).with(h).possible();
-  const std::int64_t h_columns = activation.columns / (activation.kind == MlpKind::glu ? 2 : 1);
-  const dim3 grid = row_walk_grid(rows, ceil_div(h_columns, 8 * 32 * forward_accesses));
   with_activation_arguments(activation, p.type, [&](auto glu, const auto& arguments) {
+    const std::int64_t h_columns = activation.columns / (glu ? 2 : 1);
+    const dim3 grid = row_walk_grid(rows, ceil_div(h_columns, 8 * 32 * forward_accesses<glu>));
     using Element = std::remove_const_t<std::remove_pointer_t<decltype(arguments.bias)>>;
     launch("activate_rows",
            activate_rows<decltype(glu)::value, Element, std::decay_t<decltype(arguments.function)>>, grid,
