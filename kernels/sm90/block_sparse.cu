@@ -3,8 +3,9 @@
 // Columns of the output are wgmma's M and rows its N (block_passes.hpp): the A operand is always the dense
 // right one, the B operand the left one's rows of one block row, or of two that are alike. In DSD k runs over
 // the blocks of the block row, in SDD over the dense operands' shared extent; either way in steps of 64,
-// ascending, so that a result's bits do not depend on its neighbours. A persistent grid walks the tiles; one
-// thread loads by TMA, two warpgroups multiply, and finished tiles leave through TMA stores.
+// ascending, so that a result's bits do not depend on its neighbours. A persistent grid walks the tiles: in
+// each block one thread finds its passes, one loads by TMA, two warpgroups multiply, and finished tiles leave
+// through TMA stores.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -15,6 +16,7 @@
 #include "sm90/launch_order.hpp"
 #include "sm90/tensor_map.hpp"
 #include "sm90/tile_pipeline.cuh"
+#include "sm90/work_queue.cuh"
 
 namespace dropless {
 namespace sm90 {
@@ -29,29 +31,39 @@ struct BlockSparseMaps {
   CUtensorMap out;
 };
 
-/// Calls visit(pass) for each pass of this thread block.
-template <class Visit>
-__device__ __forceinline__ void for_each_pass(const BlockProduct& product, const TileSchedule& schedule,
-                                              const Visit& visit) {
+using PassQueue = WorkQueue<BlockPass>;
+struct BlockMemory {
+  Memory tiles;
+  PassQueue passes;
+};
+constexpr int pass_readers = 1 + 4 * consumer_warpgroups + consumer_warpgroups;  // loader, consumers, storers
+constexpr int scheduler_warp = first_store_warp + consumer_warpgroups;
+
+/// Finds the passes of this thread block.
+__device__ void schedule_passes(const BlockProduct& product, PassQueue& queue) {
+  const TileSchedule schedule = block_schedule(product, gridDim.x);
+  WorkQueueEnd<BlockPass> passes(queue);
   for (std::uint32_t place = blockIdx.x; place < schedule.size(); place += gridDim.x) {
     const CellTile tile = cell_tile(product, schedule.at(place));
     for (std::int32_t done = 0; done < tile.cells;) {
       const BlockPass pass = block_pass(product, tile, done);
-      visit(pass);
+      passes.put(pass);
       done += pass.subtiles * pass.block_rows;
     }
   }
+  passes.put({});
 }
 
 template <bool right_k_inner, bool left_k_inner>
 __device__ void load_tiles(const BlockSparseMaps& maps, const BlockProduct& product, Memory& memory,
-                           const TileSchedule& schedule) {
+                           PassQueue& queue) {
   RingPosition ring;
-  for_each_pass(product, schedule, [&](const BlockPass& pass) {
+  WorkQueueEnd<BlockPass> passes(queue);
+  for (BlockPass pass = passes.take(); pass.subtiles > 0; pass = passes.take()) {
+    if (pass.steps == 0) continue;
     const int parts = row_parts(product, pass);
     std::int32_t columns[subtiles];
     for (int i = 0; i < subtiles; ++i) columns[i] = i < pass.subtiles ? subtile_column(product, pass, i) : 0;
-    if (pass.steps == 0) return;
     PassEntry next = pass_entry(product, pass, 0);
     for (int step = 0; step < pass.steps; ++step) {
       const PassEntry entry = next;
@@ -71,7 +83,7 @@ __device__ void load_tiles(const BlockSparseMaps& maps, const BlockProduct& prod
                    right_box(product, right_k_inner, entry, step, columns[i]).at, full);
       ring.advance();
     }
-  });
+  }
 }
 
 /// How many of a consumer warpgroup's subtiles the pass has.
@@ -80,14 +92,17 @@ __device__ int active_subtiles(const BlockPass& pass, int warpgroup) {
 }
 
 template <class Element, bool right_k_inner, bool left_k_inner>
-__device__ void multiply_tiles(const BlockProduct& product, Memory& memory, const TileSchedule& schedule,
-                               int warpgroup) {
+__device__ void multiply_tiles(const BlockProduct& product, Memory& memory, PassQueue& queue, int warpgroup) {
   RingPosition ring;
+  WorkQueueEnd<BlockPass> passes(queue);
   TileWriter<Element, true, Memory> writer_by_rows(memory, warpgroup);
   TileWriter<Element, false, Memory> writer_by_columns(memory, warpgroup);
-  for_each_pass(product, schedule, [&](const BlockPass& pass) {
+  for (BlockPass pass = passes.take_by_warp(); pass.subtiles > 0; pass = passes.take_by_warp()) {
     const int active = active_subtiles(pass, warpgroup), parts = row_parts(product, pass);
-    if (active == 0) return skip_stages(memory, ring, pass.steps);
+    if (active == 0) {
+      skip_stages(memory, ring, pass.steps);
+      continue;
+    }
     float d[subtiles_per_warpgroup][Memory::tile_n / 2] = {};  // what a product without k stores
     const auto multiply = [&]<int rows, int count>() {
       multiply_stages<Element, rows, count, !right_k_inner, !left_k_inner>(memory, ring, warpgroup,
@@ -101,20 +116,21 @@ __device__ void multiply_tiles(const BlockProduct& product, Memory& memory, cons
       writer_by_rows.write(d, active, parts, false);
     else
       writer_by_columns.write(d, active, parts, false);
-  });
+  }
 }
 
 __device__ void store_tiles(const BlockSparseMaps& maps, const BlockProduct& product, Memory& memory,
-                            const TileSchedule& schedule, int warpgroup) {
+                            PassQueue& queue, int warpgroup) {
   TileStorer<Memory> storer(memory, warpgroup, &maps.out, false);
-  for_each_pass(product, schedule, [&](const BlockPass& pass) {
+  WorkQueueEnd<BlockPass> passes(queue);
+  for (BlockPass pass = passes.take(); pass.subtiles > 0; pass = passes.take()) {
     const int active = active_subtiles(pass, warpgroup);
-    if (active == 0) return;
+    if (active == 0) continue;
     storer.store(active, row_parts(product, pass), [&](int subtile, int part) {
       const Box box = out_box(product, pass, consumer_warpgroups * subtile + warpgroup, part);
       return BoxCoordinates<3>{{box.at[0], box.at[1], box.at[2]}};
     });
-  });
+  }
   storer.finish();
 }
 
@@ -122,24 +138,26 @@ template <class Element, bool right_k_inner, bool left_k_inner>
 __global__ void __launch_bounds__(threads_per_block, 1)
     block_sparse_kernel(const __grid_constant__ BlockSparseMaps maps,
                         const __grid_constant__ BlockProduct product) {
-  Memory& memory = tile_memory<Memory>();
+  auto& [memory, passes] = tile_memory<BlockMemory>();
   if (threadIdx.x == 32 * loader_warp)
     for (const CUtensorMap* map : {&maps.left, &maps.right, &maps.out}) prefetch_map(map);
+  if (threadIdx.x == 0) passes.initialise(pass_readers);
   initialise_barriers(memory);
   allow_next_kernel();
   wait_for_previous_kernel();
-  const TileSchedule schedule = block_schedule(product, gridDim.x);
   const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
   if (warp < loader_warp) {
     take_registers<224>();
-    multiply_tiles<Element, right_k_inner, left_k_inner>(product, memory, schedule, warp / 4);
+    multiply_tiles<Element, right_k_inner, left_k_inner>(product, memory, passes, warp / 4);
   } else {
     give_registers<56>();
     if (threadIdx.x % 32 != 0) return;
     if (warp == loader_warp)
-      load_tiles<right_k_inner, left_k_inner>(maps, product, memory, schedule);
-    else if (warp < first_store_warp + consumer_warpgroups)
-      store_tiles(maps, product, memory, schedule, warp - first_store_warp);
+      load_tiles<right_k_inner, left_k_inner>(maps, product, memory, passes);
+    else if (warp < scheduler_warp)
+      store_tiles(maps, product, memory, passes, warp - first_store_warp);
+    else
+      schedule_passes(product, passes);
   }
 }
 
@@ -194,7 +212,7 @@ void launch_sm90(const BlockProduct& product, Stream stream) {
   const auto kernel = product.type == ElementType::bf16 ? choose_kernel<__nv_bfloat16>(product)
                                                         : choose_kernel<__half>(product);
   const std::int64_t bytes = (elements(left) + elements(right) + elements(out)) * element_bytes(product.type);
-  launch("block_sparse_kernel", kernel, blocks, threads_per_block, sizeof(Memory), stream,
+  launch("block_sparse_kernel", kernel, blocks, threads_per_block, sizeof(BlockMemory), stream,
          launch_order(bytes), maps, product);
 }
 
