@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "product_arguments.hpp"
+#include "sm90/block_pairs.cuh"
 #include "sm90/launch_order.hpp"
 #include "sm90/ragged_map.hpp"
 #include "sm90/tensor_map.hpp"
@@ -73,13 +74,26 @@ __device__ Work work_at(const RowsByWeightsPlan& plan, const TileSchedule& sched
           static_cast<std::int32_t>(tile.subtiles)};
 }
 
+/// Whether the block's place and the other block's of its cluster are row tiles of one expert by the same
+/// features, so that each block loads half of their weights for both.
+__device__ bool shares_weights(const RowsByWeightsPlan& plan, const TileSchedule& schedule,
+                               std::uint32_t place) {
+  if (cluster_blocks() == 1) return false;
+  const std::uint32_t even = place & ~1u;
+  return schedule.same_features(even) &&
+         plan.tiles[schedule.at(even).row_tile].expert == plan.tiles[schedule.at(even + 1).row_tile].expert;
+}
+
 template <bool k_by_n>
 __device__ void load_tiles(const RowsByWeightsMaps& maps, const RowsByWeightsPlan& plan, Memory& memory,
                            const TileSchedule& schedule) {
   RingPosition ring;
+  const std::uint32_t rank = cluster_rank();
+  PeerStages peer;
   for (std::uint32_t place = blockIdx.x; place < schedule.size(); place += gridDim.x) {
     const Work work = work_at(plan, schedule, place);
     if (work.boxes == 0) continue;
+    const bool shares = shares_weights(plan, schedule, place);
     const int box = smallest_box(work.rows.rows);
     const std::uint32_t bytes = work.boxes * subtile_bytes + box_rows(box) * k_block * 2;
     const RaggedCoordinates at = ragged_coordinates(work.rows.row_begin, work.rows.rows, 0);
@@ -87,18 +101,23 @@ __device__ void load_tiles(const RowsByWeightsMaps& maps, const RowsByWeightsPla
       wait(memory.empty[ring.stage], ring.parity ^ 1);
       std::uint64_t& full = memory.full[ring.stage];
       expect_bytes(full, bytes);
+      if (shares) peer.announce(memory, ring.stage);
       const int k = block * k_block;
       load_box(memory.b[ring.stage], &maps.in[box], {k, at.row, at.origin, at.wrap}, full);
+      if (shares) peer.wait(memory, ring.stage);
       const bool second_k = k >= plan.split_k;
       const int weight_k = second_k ? k - plan.split_k : k;
       for (int i = 0; i < work.boxes; ++i) {
+        if (shares && i % 2 != static_cast<int>(rank)) continue;
         const int feature = work.first_feature + i * 64;
         const bool second_feature = feature >= plan.split_feature;
         const int weight_feature = second_feature ? feature - plan.split_feature : feature;
         const CUtensorMap* map = second_k || second_feature ? &maps.second_weights : &maps.weights;
         const std::int32_t at_weights[3] = {k_by_n ? weight_feature : weight_k,
                                             k_by_n ? weight_k : weight_feature, work.rows.expert};
-        if (box == 0)  // so few rows are all of their expert's: nobody else reads these weights
+        if (shares)
+          load_box_for_both(memory.a[ring.stage][i], map, at_weights, full);
+        else if (box == 0)  // so few rows are all of their expert's: nobody else reads these weights
           load_box_once(memory.a[ring.stage][i], map, at_weights, full);
         else
           load_box(memory.a[ring.stage][i], map, at_weights, full);
@@ -190,6 +209,7 @@ __global__ void __launch_bounds__(threads_per_block, 1)
     else if (warp < first_store_warp + consumer_warpgroups)
       store_tiles(maps, plan, memory, schedule, warp - first_store_warp);
   }
+  leave_cluster();
 }
 
 template <class Element>
@@ -255,12 +275,14 @@ void launch_sm90(const RowsByWeights& product, Stream stream) {
                                8,
                                product.accumulate};
   const std::int64_t work = product.rows.tile_bound * feature_tiles * subtiles;
-  const auto blocks = static_cast<std::uint32_t>(std::min<std::int64_t>(work, product.multiprocessors));
+  const Grid grid = persistent_grid(
+      work, product.multiprocessors,
+      pairs_pay(product.rows.rows_bound, weights.experts, weights.k, product.rows.tile_rule.tile_rows));
   const auto kernel = weights.type == ElementType::bf16 ? choose_kernel<__nv_bfloat16>(weights.order)
                                                         : choose_kernel<__half>(weights.order);
   const std::int64_t elements =
       weights.experts * weights.k * weights.n + product.rows.rows_bound * (weights.k + weights.n);
-  launch("rows_by_weights_kernel", kernel, blocks, threads_per_block, sizeof(Memory), stream,
+  launch("rows_by_weights_kernel", kernel, grid, threads_per_block, sizeof(Memory), stream,
          launch_order(elements * element_bytes(weights.type)), maps, plan);
 }
 

@@ -35,6 +35,13 @@ class TileSchedule {
     return {tile.row_tile, first, left < width ? left : width};
   }
 
+  /// Whether the two neighbouring places from an even one on are whole tiles of the same features: then they
+  /// are two row tiles that can share their weights, if they belong to one expert.
+  DROPLESS_HOST_DEVICE bool same_features(std::uint32_t even_place) const {
+    return even_place + 1 < whole_ &&
+           raster_.at(even_place).column_tile == raster_.at(even_place + 1).column_tile;
+  }
+
  private:
   TileRaster raster_;
   std::uint32_t feature_subtiles_;

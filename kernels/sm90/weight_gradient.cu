@@ -5,15 +5,15 @@
 // through the ragged map, which fills what lies past the expert's last row with zeros: a neighbour's values,
 // NaN or not, never reach the sum. An expert without rows passes no stage and stores zeros.
 //
-// Tiles cost what their expert's rows cost, so large experts are computed first: one that came last would
-// keep a few multiprocessors busy while the others wait.
+// Tiles cost what their expert's rows cost, so experts are computed in the order of their rows and dealt to
+// the blocks to and fro (expert_order.hpp).
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include <algorithm>
 
-#include "block_scan.cuh"
 #include "product_arguments.hpp"
+#include "sm90/expert_order.hpp"
 #include "sm90/launch_order.hpp"
 #include "sm90/ragged_map.hpp"
 #include "sm90/tensor_map.hpp"
@@ -33,21 +33,17 @@ struct WeightGradientMaps {
 };
 
 constexpr int most_experts = 4096;
-struct ExpertOrder {
-  std::int32_t warp_totals[32];
-  std::uint16_t experts[most_experts];
-};
 struct BlockMemory {
   Memory tiles;
-  ExpertOrder order;
+  std::uint16_t expert_order[most_experts];
 };
+static_assert(sizeof(Memory::a) >= most_experts * sizeof(std::int32_t));  // where the rows lie while ordered
 
 struct WeightGradientPlan {
   const std::int32_t* row_begin;
   const std::int32_t* row_count;
   const std::int32_t experts;
-  const std::int32_t large_rows;  // an expert with more rows is large
-  const std::uint32_t size;       // tiles of all experts
+  const std::uint32_t size;  // tiles of all experts
   const std::int32_t m, n;
   const TileRaster raster;  // of one expert: row tiles along m, column tiles along n
   const bool accumulate;
@@ -59,35 +55,38 @@ struct Work {
   std::int32_t expert, row_begin, row_count, first_m, first_n;
 };
 
-/// Large experts first, then the others, both in ascending order. The whole block must call it.
-__device__ void order_experts(const WeightGradientPlan& plan, ExpertOrder& order) {
-  const int chunk = (plan.experts + threads_per_block - 1) / threads_per_block;
-  const int first = min(static_cast<int>(threadIdx.x) * chunk, plan.experts),
-            end = min(first + chunk, plan.experts);
-  int large = 0;
-  for (int expert = first; expert < end; ++expert) large += plan.row_count[expert] > plan.large_rows;
-  const BlockScan<std::int32_t> scan = block_inclusive_scan(large, order.warp_totals);
-  int large_place = scan.inclusive - large, other_place = scan.total + first - large_place;
-  for (int expert = first; expert < end; ++expert)
-    order.experts[plan.row_count[expert] > plan.large_rows ? large_place++ : other_place++] =
-        static_cast<std::uint16_t>(expert);
+/// Writes the experts in the order of their rows. The whole block must call it, before the pipeline starts.
+__device__ void order_experts(const WeightGradientPlan& plan, BlockMemory& memory) {
+  auto* const rows = reinterpret_cast<std::int32_t*>(memory.tiles.a);
+  for (int expert = threadIdx.x; expert < plan.experts; expert += threads_per_block)
+    rows[expert] = plan.row_count[expert];
+  __syncthreads();
+  for (int expert = threadIdx.x; expert < plan.experts; expert += threads_per_block)
+    memory.expert_order[expert_rank(rows, plan.experts, expert)] = static_cast<std::uint16_t>(expert);
+  ptx::fence_proxy_async(ptx::space_shared);  // TMA writes next where the rows lay
   __syncthreads();
 }
 
-__device__ Work work_at(const WeightGradientPlan& plan, const ExpertOrder& order, std::uint32_t place) {
-  const std::uint32_t expert = order.experts[place / plan.raster.size()];
-  const auto [row_tile, column_tile] = plan.raster.at(place % plan.raster.size());
-  return {static_cast<std::int32_t>(expert), plan.row_begin[expert], max(plan.row_count[expert], 0),
-          static_cast<std::int32_t>(row_tile) * tile_m, static_cast<std::int32_t>(column_tile) * tile_n};
+/// The tiles of this block in turn.
+template <class Body>
+__device__ __forceinline__ void for_each_tile(const WeightGradientPlan& plan, const std::uint16_t* order,
+                                              const Body& body) {
+  for (std::uint32_t round = 0; round * gridDim.x < plan.size; ++round) {
+    const std::uint32_t place = dealt_place(round, blockIdx.x, gridDim.x);
+    if (place >= plan.size) continue;
+    const std::int32_t expert = order[place / plan.raster.size()];
+    const auto [row_tile, column_tile] = plan.raster.at(place % plan.raster.size());
+    body(Work{expert, plan.row_begin[expert], max(plan.row_count[expert], 0),
+              static_cast<std::int32_t>(row_tile) * tile_m, static_cast<std::int32_t>(column_tile) * tile_n});
+  }
 }
 
 __device__ int row_blocks(const Work& work) { return (work.row_count + k_block - 1) / k_block; }
 
 __device__ void load_tiles(const WeightGradientMaps& maps, const WeightGradientPlan& plan, Memory& memory,
-                           const ExpertOrder& order) {
+                           const std::uint16_t* order) {
   RingPosition ring;
-  for (std::uint32_t place = blockIdx.x; place < plan.size; place += gridDim.x) {
-    const Work work = work_at(plan, order, place);
+  for_each_tile(plan, order, [&](const Work& work) {
     const int a_boxes = min(subtiles, (plan.m - work.first_m + 63) / 64);
     const int b_boxes = min(tile_n / 64, (plan.n - work.first_n + 63) / 64);
     for (int block = 0; block < row_blocks(work); ++block) {
@@ -102,7 +101,7 @@ __device__ void load_tiles(const WeightGradientMaps& maps, const WeightGradientP
                  {work.first_n + i * 64, at.row, at.origin, at.wrap}, full);
       ring.advance();
     }
-  }
+  });
 }
 
 /// Writes one subtile's floats straight from registers.
@@ -132,16 +131,15 @@ __device__ int column_parts(const WeightGradientPlan& plan, const Work& work) {
 }
 
 template <class Element, bool float_output>
-__device__ void multiply_tiles(const WeightGradientPlan& plan, Memory& memory, const ExpertOrder& order,
+__device__ void multiply_tiles(const WeightGradientPlan& plan, Memory& memory, const std::uint16_t* order,
                                int warpgroup) {
   RingPosition ring;
   TileWriter<Element, false, Memory> writer(memory, warpgroup);
-  for (std::uint32_t place = blockIdx.x; place < plan.size; place += gridDim.x) {
-    const Work work = work_at(plan, order, place);
+  for_each_tile(plan, order, [&](const Work& work) {
     const int active = active_subtiles(plan, work, warpgroup), parts = column_parts(plan, work);
     if (active == 0) {
       skip_stages(memory, ring, row_blocks(work));
-      continue;
+      return;
     }
     float d[subtiles_per_warpgroup][tile_n / 2] = {};  // what an expert without rows stores
     const int slices = (work.row_count + 15) / 16, blocks = slices / 4, last_steps = slices % 4;
@@ -162,21 +160,20 @@ __device__ void multiply_tiles(const WeightGradientPlan& plan, Memory& memory, c
     } else {
       writer.write(d, active, parts, plan.accumulate);
     }
-  }
+  });
 }
 
 __device__ void store_tiles(const WeightGradientMaps& maps, const WeightGradientPlan& plan, Memory& memory,
-                            const ExpertOrder& order, int warpgroup) {
+                            const std::uint16_t* order, int warpgroup) {
   TileStorer<Memory> storer(memory, warpgroup, &maps.dw, plan.accumulate);
-  for (std::uint32_t place = blockIdx.x; place < plan.size; place += gridDim.x) {
-    const Work work = work_at(plan, order, place);
+  for_each_tile(plan, order, [&](const Work& work) {
     const int active = active_subtiles(plan, work, warpgroup);
-    if (active == 0) continue;
+    if (active == 0) return;
     storer.store(active, column_parts(plan, work), [&](int subtile, int part) {
       const int m = work.first_m + (consumer_warpgroups * subtile + warpgroup) * 64;
       return BoxCoordinates<3>{{work.first_n + part * 64, m, work.expert}};
     });
-  }
+  });
   storer.finish();
 }
 
@@ -184,13 +181,15 @@ template <class Element, bool float_output>
 __global__ void __launch_bounds__(threads_per_block, 1)
     weight_gradient_kernel(const __grid_constant__ WeightGradientMaps maps,
                            const __grid_constant__ WeightGradientPlan plan) {
-  auto& [memory, order] = tile_memory<BlockMemory>();
+  auto& block_memory = tile_memory<BlockMemory>();
+  Memory& memory = block_memory.tiles;
+  const std::uint16_t* const order = block_memory.expert_order;
   if (threadIdx.x == 32 * loader_warp)
     for (const CUtensorMap* map : {&maps.a, &maps.b, &maps.dw}) prefetch_map(map);
   initialise_barriers(memory);
   allow_next_kernel();
   wait_for_previous_kernel();
-  order_experts(plan, order);
+  order_experts(plan, block_memory);
   const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
   if (warp < loader_warp) {
     take_registers<232>();
@@ -209,12 +208,6 @@ template <class Element>
 auto choose_kernel(ElementType output) {
   return output == ElementType::fp32 ? weight_gradient_kernel<Element, true>
                                      : weight_gradient_kernel<Element, false>;
-}
-
-/// Twice the mean, but enough rows that computing such an expert last would show.
-std::int32_t large_rows(const ExpertRows& rows) {
-  const std::int64_t twice_mean = 2 * rows.rows_bound / std::max<std::int64_t>(rows.experts, 1);
-  return static_cast<std::int32_t>(std::max<std::int64_t>(twice_mean, 1024));
 }
 
 TileRaster raster_of(const ExpertGradients& dw) {
@@ -253,7 +246,6 @@ void launch_sm90(const RowsTransposedByRows& product, Stream stream) {
   const WeightGradientPlan plan{product.rows.row_begin,
                                 product.rows.row_count,
                                 static_cast<std::int32_t>(dw.experts),
-                                large_rows(product.rows),
                                 static_cast<std::uint32_t>(dw.experts) * raster_of(dw).size(),
                                 static_cast<std::int32_t>(dw.m),
                                 static_cast<std::int32_t>(dw.n),

