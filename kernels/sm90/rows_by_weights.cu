@@ -12,30 +12,14 @@
 #include <algorithm>
 
 #include "product_arguments.hpp"
-#include "sm90/block_pairs.cuh"
 #include "sm90/launch_order.hpp"
-#include "sm90/ragged_map.hpp"
-#include "sm90/tensor_map.hpp"
-#include "sm90/tile_pipeline.cuh"
-#include "sm90/tile_schedule.hpp"
-#include "tile_raster.hpp"
+#include "sm90/row_tile_product.cuh"
 
 namespace dropless {
 namespace sm90 {
 namespace {
 
-static_assert(tile_subtiles == subtiles);
-using Memory = TileMemory<160>;
-constexpr int row_boxes = 5;
-
-/// Rows of the boxes in which a tile's rows are loaded: a short tile takes a small one, since rows past the
-/// tile's end still cost the writing of their zeros.
-DROPLESS_HOST_DEVICE constexpr int box_rows(int box) {
-  return box == row_boxes - 1 ? Memory::tile_n : 16 << box;
-}
-__device__ int smallest_box(int rows) {
-  return rows <= 16 ? 0 : rows <= 32 ? 1 : rows <= 64 ? 2 : rows <= 128 ? 3 : 4;
-}
+using Memory = RowTileMemory;
 
 struct RowsByWeightsMaps {
   CUtensorMap in[row_boxes];
@@ -65,7 +49,7 @@ struct Work {
 __device__ TileSchedule schedule_of(const RowsByWeightsPlan& plan) {
   const TileRaster raster{static_cast<std::uint32_t>(*plan.tile_count), plan.feature_tiles,
                           plan.raster_group};
-  return {raster, static_cast<std::uint32_t>(plan.features + 63) / 64, gridDim.x};
+  return {raster, static_cast<std::uint32_t>(plan.features + 63) / 64, subtiles, gridDim.x};
 }
 
 __device__ Work work_at(const RowsByWeightsPlan& plan, const TileSchedule& schedule, std::uint32_t place) {
@@ -74,78 +58,44 @@ __device__ Work work_at(const RowsByWeightsPlan& plan, const TileSchedule& sched
           static_cast<std::int32_t>(tile.subtiles)};
 }
 
-/// Whether the block's place and the other block's of its cluster are row tiles of one expert by the same
-/// features, so that each block loads half of their weights for both.
-__device__ bool shares_weights(const RowsByWeightsPlan& plan, const TileSchedule& schedule,
-                               std::uint32_t place) {
-  if (cluster_blocks() == 1) return false;
-  const std::uint32_t even = place & ~1u;
-  return schedule.same_features(even) &&
-         plan.tiles[schedule.at(even).row_tile].expert == plan.tiles[schedule.at(even + 1).row_tile].expert;
-}
-
 template <bool k_by_n>
 __device__ void load_tiles(const RowsByWeightsMaps& maps, const RowsByWeightsPlan& plan, Memory& memory,
                            const TileSchedule& schedule) {
   RingPosition ring;
-  const std::uint32_t rank = cluster_rank();
   PeerStages peer;
   for (std::uint32_t place = blockIdx.x; place < schedule.size(); place += gridDim.x) {
     const Work work = work_at(plan, schedule, place);
     if (work.boxes == 0) continue;
-    const bool shares = shares_weights(plan, schedule, place);
+    const bool shares = shares_weights(plan.tiles, schedule, place);
+    const WeightSharing sharing = weight_sharing(work.rows.rows, shares);
     const int box = smallest_box(work.rows.rows);
     const std::uint32_t bytes = work.boxes * subtile_bytes + box_rows(box) * k_block * 2;
     const RaggedCoordinates at = ragged_coordinates(work.rows.row_begin, work.rows.rows, 0);
     for (int block = 0; block < plan.k_blocks; ++block) {
       wait(memory.empty[ring.stage], ring.parity ^ 1);
-      std::uint64_t& full = memory.full[ring.stage];
-      expect_bytes(full, bytes);
+      expect_bytes(memory.full[ring.stage], bytes);
       if (shares) peer.announce(memory, ring.stage);
       const int k = block * k_block;
-      load_box(memory.b[ring.stage], &maps.in[box], {k, at.row, at.origin, at.wrap}, full);
+      load_box(memory.b[ring.stage], &maps.in[box], {k, at.row, at.origin, at.wrap}, memory.full[ring.stage]);
       if (shares) peer.wait(memory, ring.stage);
       const bool second_k = k >= plan.split_k;
       const int weight_k = second_k ? k - plan.split_k : k;
       for (int i = 0; i < work.boxes; ++i) {
-        if (shares && i % 2 != static_cast<int>(rank)) continue;
         const int feature = work.first_feature + i * 64;
         const bool second_feature = feature >= plan.split_feature;
         const int weight_feature = second_feature ? feature - plan.split_feature : feature;
         const CUtensorMap* map = second_k || second_feature ? &maps.second_weights : &maps.weights;
-        const std::int32_t at_weights[3] = {k_by_n ? weight_feature : weight_k,
-                                            k_by_n ? weight_k : weight_feature, work.rows.expert};
-        if (shares)
-          load_box_for_both(memory.a[ring.stage][i], map, at_weights, full);
-        else if (box == 0)  // so few rows are all of their expert's: nobody else reads these weights
-          load_box_once(memory.a[ring.stage][i], map, at_weights, full);
-        else
-          load_box(memory.a[ring.stage][i], map, at_weights, full);
+        load_weights<k_by_n>(memory, ring.stage, i, map, weight_feature, weight_k, work.rows.expert, sharing);
       }
       ring.advance();
     }
   }
 }
 
-/// Multiplies one tile of up to 16 * sixteens rows: n is the smallest multiple of 16 that holds the tile's.
-template <class Element, bool k_by_n, int sixteens>
-__device__ __forceinline__ void multiply_tile(Memory& memory, RingPosition& ring, int warpgroup, int rows,
-                                              int active, int k_blocks,
-                                              float (&d)[subtiles_per_warpgroup][Memory::tile_n / 2]) {
-  if constexpr (sixteens > 1)
-    if (rows <= 16 * (sixteens - 1))
-      return multiply_tile<Element, k_by_n, sixteens - 1>(memory, ring, warpgroup, rows, active, k_blocks, d);
-  if (active == 2)
-    multiply_stages<Element, 16 * sixteens, 2, k_by_n, false>(memory, ring, warpgroup, k_blocks, 0, d);
-  else
-    multiply_stages<Element, 16 * sixteens, 1, k_by_n, false>(memory, ring, warpgroup, k_blocks, 0, d);
-}
-
 /// How many of a consumer warpgroup's subtiles hold features of the work.
 __device__ int active_subtiles(const Work& work, int warpgroup) {
   return (work.boxes > warpgroup) + (work.boxes > warpgroup + consumer_warpgroups);
 }
-__device__ int row_parts(const Work& work) { return (work.rows.rows + 63) / 64; }
 
 template <class Element, bool k_by_n>
 __device__ void multiply_tiles(const RowsByWeightsPlan& plan, Memory& memory, const TileSchedule& schedule,
@@ -161,9 +111,8 @@ __device__ void multiply_tiles(const RowsByWeightsPlan& plan, Memory& memory, co
       continue;
     }
     float d[subtiles_per_warpgroup][Memory::tile_n / 2];
-    multiply_tile<Element, k_by_n, Memory::tile_n / 16>(memory, ring, warpgroup, work.rows.rows, active,
-                                                        plan.k_blocks, d);
-    writer.write(d, active, row_parts(work), plan.accumulate);
+    multiply_row_tile<Element, k_by_n>(memory, ring, warpgroup, work.rows.rows, active, plan.k_blocks, d);
+    writer.write(d, active, row_parts(work.rows.rows), plan.accumulate);
   }
 }
 
@@ -174,7 +123,7 @@ __device__ void store_tiles(const RowsByWeightsMaps& maps, const RowsByWeightsPl
     const Work work = work_at(plan, schedule, place);
     const int active = active_subtiles(work, warpgroup);
     if (active == 0) continue;
-    storer.store(active, row_parts(work), [&](int subtile, int part) {
+    storer.store(active, row_parts(work.rows.rows), [&](int subtile, int part) {
       const RaggedCoordinates rows = ragged_coordinates(work.rows.row_begin, work.rows.rows, part * 64);
       const int feature = work.first_feature + (consumer_warpgroups * subtile + warpgroup) * 64;
       return BoxCoordinates<4>{{feature, rows.row, rows.origin, rows.wrap}};
@@ -218,18 +167,6 @@ auto choose_kernel(WeightOrder order) {
                                       : rows_by_weights_kernel<Element, false>;
 }
 
-CUtensorMap weight_map(const ExpertWeights& weights, const WeightTensor& tensor, std::int64_t k,
-                       std::int64_t n) {
-  const bool k_by_n = weights.order == WeightOrder::k_by_n;
-  return matrix_map(tensor.data, k_by_n ? n : k, k_by_n ? k : n, weights.experts, weights.leading_dimension,
-                    tensor.expert_stride, weights.type);
-}
-
-bool weights_addressable(const ExpertWeights& weights, const WeightTensor& tensor) {
-  return tensor.matrices == nullptr && addressable(tensor.data, weights.leading_dimension, weights.type) &&
-         addressable(tensor.data, tensor.expert_stride, weights.type);
-}
-
 }  // namespace
 }  // namespace sm90
 
@@ -259,8 +196,10 @@ void launch_sm90(const RowsByWeights& product, Stream stream) {
   for (int i = 0; i < row_boxes; ++i)
     maps.in[i] =
         ragged_map(product.in.data, weights.k, product.in.leading_dimension, weights.type, box_rows(i));
-  maps.weights = weight_map(weights, weights.first, tensor_k, tensor_n);
-  maps.second_weights = split ? weight_map(weights, weights.second, tensor_k, tensor_n) : maps.weights;
+  maps.weights = weight_map(weights, weights.first.data, weights.first.expert_stride, tensor_k, tensor_n);
+  maps.second_weights =
+      split ? weight_map(weights, weights.second.data, weights.second.expert_stride, tensor_k, tensor_n)
+            : maps.weights;
   maps.out = ragged_map(product.out.data, weights.n, product.out.leading_dimension, weights.type, 64);
 
   const auto n = static_cast<std::int32_t>(weights.n), k = static_cast<std::int32_t>(weights.k);
@@ -272,7 +211,7 @@ void launch_sm90(const RowsByWeights& product, Stream stream) {
                                split && product.split_n ? n / 2 : n,
                                split && !product.split_n ? k / 2 : k,
                                feature_tiles,
-                               8,
+                               row_tiles_of_a_group,
                                product.accumulate};
   const std::int64_t work = product.rows.tile_bound * feature_tiles * subtiles;
   const Grid grid = persistent_grid(

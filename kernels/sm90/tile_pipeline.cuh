@@ -46,11 +46,12 @@ __device__ Memory& tile_memory() {
   return *reinterpret_cast<Memory*>(shared_bytes);
 }
 
+/// fills: arrivals that make a stage full, beside the bytes it expects.
 template <class Memory>
-__device__ void initialise_barriers(Memory& memory) {
+__device__ void initialise_barriers(Memory& memory, int fills = 1) {
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < stages; ++stage) {
-      ptx::mbarrier_init(&memory.full[stage], 1);
+      ptx::mbarrier_init(&memory.full[stage], fills);
       ptx::mbarrier_init(&memory.empty[stage], consumer_warpgroups * 4);  // one arrival for each warp
       ptx::mbarrier_init(&memory.peer_empty[stage], 1);
     }
@@ -207,17 +208,23 @@ class TileWriter {
 #pragma unroll
     for (int part = 0; part < (size + 31) / 32; ++part) {
       if (part >= parts) break;
-      const int slot = step_.slot();
-      wait(memory_.ready[warpgroup_][slot], step_.parity());
-#pragma unroll
-      for (int subtile = 0; subtile < subtiles_per_warpgroup; ++subtile)
-        if (subtile < active)
-          write_piece<Element, transpose>(memory_.output[warpgroup_][slot][subtile], d[subtile], part, add);
-      ptx::fence_proxy_async(ptx::space_shared);
-      __syncwarp();
-      if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(&memory_.staged[warpgroup_][slot]);
-      ++step_.count;
+      write_part(d, active, part, add);
     }
+  }
+
+  template <int size>
+  __device__ __forceinline__ void write_part(const float (&d)[subtiles_per_warpgroup][size], int active,
+                                             int part, bool add) {
+    const int slot = step_.slot();
+    wait(memory_.ready[warpgroup_][slot], step_.parity());
+#pragma unroll
+    for (int subtile = 0; subtile < subtiles_per_warpgroup; ++subtile)
+      if (subtile < active)
+        write_piece<Element, transpose>(memory_.output[warpgroup_][slot][subtile], d[subtile], part, add);
+    ptx::fence_proxy_async(ptx::space_shared);
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(&memory_.staged[warpgroup_][slot]);
+    ++step_.count;
   }
 
  private:
@@ -240,24 +247,30 @@ class TileStorer {
 
   template <class At>
   __device__ void store(int active, int parts, const At& at) {
-    for (int part = 0; part < parts; ++part) {
-      const int slot = step_.slot();
-      auto& pieces = memory_.output[warpgroup_][slot];
-      ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>());  // no store reads either slot any more
-      if (add_) {
-        std::uint64_t& ready = memory_.ready[warpgroup_][slot];
-        expect_bytes(ready, active * subtile_bytes);
-        for (int subtile = 0; subtile < active; ++subtile)
-          load_box(pieces[subtile], map_, at(subtile, part).values, ready);
-      } else {
-        ptx::mbarrier_arrive(&memory_.ready[warpgroup_][1 - slot]);  // for the part after this one
-      }
-      wait(memory_.staged[warpgroup_][slot], step_.parity());
+    for (int part = 0; part < parts; ++part)
+      store_part(
+          active, [&](int) { return map_; }, [&](int subtile) { return at(subtile, part); });
+  }
+
+  /// Stores one part; `map(subtile)` gives each piece's map.
+  template <class Map, class At>
+  __device__ void store_part(int active, const Map& map, const At& at) {
+    const int slot = step_.slot();
+    auto& pieces = memory_.output[warpgroup_][slot];
+    ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>());  // no store reads either slot any more
+    if (add_) {
+      std::uint64_t& ready = memory_.ready[warpgroup_][slot];
+      expect_bytes(ready, active * subtile_bytes);
       for (int subtile = 0; subtile < active; ++subtile)
-        store_box(map_, at(subtile, part).values, pieces[subtile]);
-      ptx::cp_async_bulk_commit_group();
-      ++step_.count;
+        load_box(pieces[subtile], map(subtile), at(subtile).values, ready);
+    } else {
+      ptx::mbarrier_arrive(&memory_.ready[warpgroup_][1 - slot]);  // for the part after this one
     }
+    wait(memory_.staged[warpgroup_][slot], step_.parity());
+    for (int subtile = 0; subtile < active; ++subtile)
+      store_box(map(subtile), at(subtile).values, pieces[subtile]);
+    ptx::cp_async_bulk_commit_group();
+    ++step_.count;
   }
 
   /// Waits until everything is written.

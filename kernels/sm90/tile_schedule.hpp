@@ -5,8 +5,6 @@
 
 namespace dropless::sm90 {
 
-constexpr int tile_subtiles = 4;  // a whole tile is four subtiles of 64 features
-
 /// A tile or a piece of one: a row tile of the list by `subtiles` subtiles from `first_subtile`; 0 where the
 /// tile ends before the piece.
 struct ScheduledTile {
@@ -15,22 +13,27 @@ struct ScheduledTile {
 
 class TileSchedule {
  public:
-  /// feature_subtiles: of the whole output; raster: row tiles by tiles of four subtiles; blocks: of the grid.
-  DROPLESS_HOST_DEVICE TileSchedule(TileRaster raster, std::uint32_t feature_subtiles, std::uint32_t blocks)
+  /// feature_subtiles: of the whole output; tile_subtiles: of a whole tile, 2 or 4; raster: row tiles by
+  /// tiles of that many subtiles; blocks: of the grid.
+  DROPLESS_HOST_DEVICE TileSchedule(TileRaster raster, std::uint32_t feature_subtiles,
+                                    std::uint32_t tile_subtiles, std::uint32_t blocks)
       : raster_(raster),
         feature_subtiles_(feature_subtiles),
+        tile_subtiles_(tile_subtiles),
         whole_(raster.size() - raster.size() % blocks),
-        parts_(last_wave_parts(raster.size() % blocks, blocks)) {}
+        parts_(last_wave_parts(raster.size() % blocks, blocks)) {
+    if (parts_ > tile_subtiles) parts_ = tile_subtiles;
+  }
 
   /// Places; block b of the grid computes b, b + blocks, b + 2 blocks, ...
   DROPLESS_HOST_DEVICE std::uint32_t size() const { return whole_ + (raster_.size() - whole_) * parts_; }
 
   DROPLESS_HOST_DEVICE ScheduledTile at(std::uint32_t place) const {
     const bool piece = place >= whole_;
-    const std::uint32_t parts = piece ? parts_ : 1, width = tile_subtiles / parts;
+    const std::uint32_t parts = piece ? parts_ : 1, width = tile_subtiles_ / parts;
     const std::uint32_t part = piece ? (place - whole_) % parts : 0;
     const TileRaster::Position tile = raster_.at(piece ? whole_ + (place - whole_) / parts : place);
-    const std::uint32_t first = tile.column_tile * tile_subtiles + part * width;
+    const std::uint32_t first = tile.column_tile * tile_subtiles_ + part * width;
     const std::uint32_t left = first < feature_subtiles_ ? feature_subtiles_ - first : 0;
     return {tile.row_tile, first, left < width ? left : width};
   }
@@ -44,7 +47,7 @@ class TileSchedule {
 
  private:
   TileRaster raster_;
-  std::uint32_t feature_subtiles_;
+  std::uint32_t feature_subtiles_, tile_subtiles_;
   std::uint32_t whole_;  // tiles of the complete waves
   std::uint32_t parts_;  // pieces of each later tile: 1, 2 or 4
 };

@@ -37,23 +37,38 @@ TEST_CASE(
     "tile schedule: every subtile of every row tile is computed once, whatever the last wave is cut into") {
   for (std::uint32_t rows : {1u, 5u, 33u, 132u})
     for (std::uint32_t subtiles = 1; subtiles <= 13; ++subtiles)
-      for (std::uint32_t blocks : {1u, 7u, 16u, 132u}) {
-        const std::uint32_t tiles = (subtiles + 3) / 4;
-        const dropless::sm90::TileSchedule schedule({rows, tiles, 8}, subtiles, blocks);
-        std::vector<int> times(rows * subtiles);
-        for (std::uint32_t place = 0; place < schedule.size(); ++place) {
-          const auto [row_tile, first, count] = schedule.at(place);
-          REQUIRE(count <= 4);
-          REQUIRE((count == 0 || (row_tile < rows && first + count <= subtiles)));
-          for (std::uint32_t i = 0; i < count; ++i) ++times[row_tile * subtiles + first + i];
+      for (std::uint32_t of_a_tile : {2u, 4u})
+        for (std::uint32_t blocks : {1u, 7u, 16u, 132u}) {
+          const std::uint32_t tiles = (subtiles + of_a_tile - 1) / of_a_tile;
+          const dropless::sm90::TileSchedule schedule({rows, tiles, 8}, subtiles, of_a_tile, blocks);
+          std::vector<int> times(rows * subtiles);
+          for (std::uint32_t place = 0; place < schedule.size(); ++place) {
+            const auto [row_tile, first, count] = schedule.at(place);
+            REQUIRE(count <= of_a_tile);
+            REQUIRE((count == 0 || (row_tile < rows && first + count <= subtiles)));
+            for (std::uint32_t i = 0; i < count; ++i) ++times[row_tile * subtiles + first + i];
+          }
+          INFO(rows << " row tiles, " << subtiles << " subtiles, " << blocks << " blocks");
+          REQUIRE(std::all_of(times.begin(), times.end(), [](int count) { return count == 1; }));
         }
-        INFO(rows << " row tiles, " << subtiles << " subtiles, " << blocks << " blocks");
-        REQUIRE(std::all_of(times.begin(), times.end(), [](int count) { return count == 1; }));
-      }
   CHECK(dropless::last_wave_parts(0, 132) == 1);
   CHECK(dropless::last_wave_parts(20, 132) == 4);
   CHECK(dropless::last_wave_parts(66, 132) == 2);
   CHECK(dropless::last_wave_parts(131, 132) == 1);
+}
+
+TEST_CASE("tile schedule: neighbours that share features are whole tiles at the same subtiles") {
+  for (std::uint32_t rows : {1u, 5u, 33u})
+    for (std::uint32_t tiles : {1u, 3u, 12u})
+      for (std::uint32_t blocks : {2u, 16u, 132u}) {
+        const dropless::sm90::TileSchedule schedule({rows, tiles, 8}, tiles * 4, 4, blocks);
+        for (std::uint32_t place = 0; place + 1 < schedule.size(); place += 2) {
+          const auto first = schedule.at(place), second = schedule.at(place + 1);
+          const bool same = place + 1 < rows * tiles / blocks * blocks && first.subtiles == 4 &&
+                            second.subtiles == 4 && first.first_subtile == second.first_subtile;
+          REQUIRE(schedule.same_features(place) == same);
+        }
+      }
 }
 
 TEST_CASE("ragged map: the hardware's address is the row's, and the bound is the expert's last row") {

@@ -1,0 +1,88 @@
+// What the kernels that multiply rows by their expert's weights share: tiles of 256 features by up to 160
+// rows of one expert, features as wgmma's M and rows as its N, so that N follows the tile's rows; the boxes
+// in which rows and weights come; and the multiplication of one tile.
+#pragma once
+#include "dropless/expert_products.hpp"
+#include "sm90/block_pairs.cuh"
+#include "sm90/ragged_map.hpp"
+#include "sm90/tensor_map.hpp"
+#include "sm90/tile_pipeline.cuh"
+#include "sm90/tile_schedule.hpp"
+
+namespace dropless::sm90 {
+
+using RowTileMemory = TileMemory<160>;
+constexpr int row_boxes = 5;
+constexpr std::uint32_t row_tiles_of_a_group = 8;  // of the raster
+
+/// Rows of the boxes in which a tile's rows are loaded: a short tile takes a small one, since rows past the
+/// tile's end still cost the writing of their zeros.
+DROPLESS_HOST_DEVICE constexpr int box_rows(int box) {
+  return box == row_boxes - 1 ? RowTileMemory::tile_n : 16 << box;
+}
+__device__ inline int smallest_box(int rows) {
+  return rows <= 16 ? 0 : rows <= 32 ? 1 : rows <= 64 ? 2 : rows <= 128 ? 3 : 4;
+}
+__device__ inline int row_parts(int rows) { return (rows + 63) / 64; }
+
+/// Whether the block's place and the other block's of its cluster are row tiles of one expert by the same
+/// features, so that each block loads half of their weights for both.
+__device__ inline bool shares_weights(const RowTile* tiles, const TileSchedule& schedule,
+                                      std::uint32_t place) {
+  if (cluster_blocks() == 1) return false;
+  const std::uint32_t even = place & ~1u;
+  return schedule.same_features(even) &&
+         tiles[schedule.at(even).row_tile].expert == tiles[schedule.at(even + 1).row_tile].expert;
+}
+
+/// How the weights of a tile are loaded: by the block for itself; so that L2 gives them up first, since so
+/// few rows are all of their expert's and nobody else reads them; or the i-th box by the block of rank i % 2
+/// for both blocks of a pair.
+enum class WeightSharing { none, none_later, pair };
+
+__device__ inline WeightSharing weight_sharing(int rows, bool shares) {
+  return shares ? WeightSharing::pair : rows <= 16 ? WeightSharing::none_later : WeightSharing::none;
+}
+
+/// Loads box i of a stage: 64 features by one k block of an expert's matrix.
+template <bool k_by_n>
+__device__ inline void load_weights(RowTileMemory& memory, int stage, int i, const CUtensorMap* map,
+                                    int feature, int k, int expert, WeightSharing sharing) {
+  const std::int32_t at[3] = {k_by_n ? feature : k, k_by_n ? k : feature, expert};
+  if (sharing == WeightSharing::none)
+    load_box(memory.a[stage][i], map, at, memory.full[stage]);
+  else if (sharing == WeightSharing::none_later)
+    load_box_once(memory.a[stage][i], map, at, memory.full[stage]);
+  else if (i % 2 == static_cast<int>(cluster_rank()))
+    load_box_for_both(memory.a[stage][i], map, at, memory.full[stage]);
+}
+
+/// Multiplies one tile of up to 16 * sixteens rows: n is the smallest multiple of 16 that holds the tile's.
+template <class Element, bool k_by_n, int sixteens = RowTileMemory::tile_n / 16>
+__device__ __forceinline__ void multiply_row_tile(
+    RowTileMemory& memory, RingPosition& ring, int warpgroup, int rows, int active, int k_blocks,
+    float (&d)[subtiles_per_warpgroup][RowTileMemory::tile_n / 2]) {
+  if constexpr (sixteens > 1)
+    if (rows <= 16 * (sixteens - 1))
+      return multiply_row_tile<Element, k_by_n, sixteens - 1>(memory, ring, warpgroup, rows, active, k_blocks,
+                                                              d);
+  if (active == 2)
+    multiply_stages<Element, 16 * sixteens, 2, k_by_n, false>(memory, ring, warpgroup, k_blocks, 0, d);
+  else
+    multiply_stages<Element, 16 * sixteens, 1, k_by_n, false>(memory, ring, warpgroup, k_blocks, 0, d);
+}
+
+/// The map of one tensor of k x n matrices, in boxes of 64 x 64.
+inline CUtensorMap weight_map(const ExpertWeights& weights, const void* data, std::int64_t expert_stride,
+                              std::int64_t k, std::int64_t n) {
+  const bool k_by_n = weights.order == WeightOrder::k_by_n;
+  return matrix_map(data, k_by_n ? n : k, k_by_n ? k : n, weights.experts, weights.leading_dimension,
+                    expert_stride, weights.type);
+}
+
+inline bool weights_addressable(const ExpertWeights& weights, const WeightTensor& tensor) {
+  return tensor.matrices == nullptr && addressable(tensor.data, weights.leading_dimension, weights.type) &&
+         addressable(tensor.data, tensor.expert_stride, weights.type);
+}
+
+}  // namespace dropless::sm90
