@@ -81,6 +81,18 @@ __device__ inline void arrive_at(std::uint64_t& barrier, std::uint32_t rank) {
       : "memory");
 }
 
+/// Copies `bytes` (0 to 16) of global memory and zeros up to 16 into shared memory, without waiting.
+__device__ inline void copy_16_bytes(std::uint32_t destination, const void* source, std::uint32_t bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(destination), "l"(source), "r"(bytes)
+               : "memory");
+}
+
+/// Arrives on the barrier when this thread's copies so far have landed.
+__device__ inline void arrive_after_copies(std::uint64_t& barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_address(&barrier))
+               : "memory");
+}
+
 /// Brings a tensor map that lies in the kernel's parameters close, before the first use waits for it.
 __device__ inline void prefetch_map(const CUtensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
