@@ -1,5 +1,6 @@
 // What launches need to know about the current GPU, asked once for each device and remembered.
 #pragma once
+#include <cstdint>
 
 namespace dropless {
 
@@ -12,5 +13,11 @@ struct DeviceProperties {
 /// Properties of the calling thread's current device. Thread-safe; allowed while a stream is being captured.
 /// Throws CudaError where there is no device.
 const DeviceProperties& current_device_properties();
+
+/// Multiprocessors of the current device, `limit` of them at most where that is above zero.
+inline int multiprocessors_within(std::int32_t limit) {
+  const int all = current_device_properties().multiprocessors;
+  return limit > 0 && limit < all ? limit : all;
+}
 
 }  // namespace dropless

@@ -1,8 +1,32 @@
 // Forward of the expert layer in rows: up product, activation, down product, and the way back to tokens.
+#include "device_properties.hpp"
 #include "expert_mlp_layer.hpp"
 #include "scaled_combine.hpp"
 
 namespace dropless {
+namespace {
+
+/// The fused up product of this layer, if the Hopper kernel may and can run it.
+std::optional<FusedUp> plan_fused_up(const Layer& layer, const MutableRowsView& kept_p,
+                                     const MutableRowsView& h) {
+  const FusedUp fused{layer.rows.rows,
+                      layer.x,
+                      layer.rows.row_to_assignment,
+                      static_cast<std::int32_t>(layer.rows.order.top_k),
+                      layer.input_weights(),
+                      layer.mlp.up,
+                      layer.mlp.up_bias,
+                      layer.mlp.kind,
+                      layer.mlp.activation,
+                      kept_p,
+                      h,
+                      multiprocessors_within(layer.options.sm_limit)};
+  const bool possible = layer.options.path != KernelPath::portable &&
+                        current_device_properties().compute_capability == 90 && sm90_can_run(fused);
+  return possible ? std::optional(fused) : std::nullopt;
+}
+
+}  // namespace
 
 ForwardPass::ForwardPass(const Layer& layer, const MutableRowsView& out, bool saves, void* saved_p,
                          const LayerScratch& scratch)
@@ -15,6 +39,7 @@ ForwardPass::ForwardPass(const Layer& layer, const MutableRowsView& out, bool sa
   // From rows, y goes where it belongs at once, unless a second pass must add to what is there.
   finishes_rows_ = from_tokens ? mlp.down_bias != nullptr : down_needs_finish(mlp, layer.options);
   y_ = from_tokens || (finishes_rows_ && accumulates) ? x_rows_ : out;
+  fused_up_ = plan_fused_up(layer, saves ? p_ : MutableRowsView{}, h_);
   up_.emplace(PlannedProduct::Verb::sdd, from_tokens ? read_only(x_rows_) : layer.x, mlp.up, p_);
   down_.emplace(PlannedProduct::Verb::dsd, read_only(h_), mlp.down, y_,
                 !from_tokens && !finishes_rows_ && accumulates);
@@ -23,6 +48,7 @@ ForwardPass::ForwardPass(const Layer& layer, const MutableRowsView& out, bool sa
 }
 
 void ForwardPass::run_up() const {
+  if (fused_up_) return launch_sm90(*fused_up_, layer_.stream);
   const ExpertMlp& mlp = layer_.mlp;
   if (layer_.from_tokens()) gather(layer_.rows.order, layer_.x, x_rows_, layer_.d_model(), layer_.stream);
   up_->run(layer_.rows.rows, layer_.options.sm_limit, layer_.options.path, layer_.stream);

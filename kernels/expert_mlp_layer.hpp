@@ -6,6 +6,7 @@
 #include "dropless/expert_mlp.hpp"
 #include "expert_mlp_memory.hpp"
 #include "expert_mlp_steps.hpp"
+#include "fused_up.hpp"
 #include "planned_product.hpp"
 
 namespace dropless {
@@ -62,6 +63,7 @@ class ForwardPass {
   const Layer& layer_;
   bool saves_, finishes_rows_;
   MutableRowsView out_, x_rows_, p_, h_, y_;
+  std::optional<FusedUp> fused_up_;  // where the Hopper kernel takes gather, product and activation together
   std::optional<PlannedProduct> up_, down_;
 };
 

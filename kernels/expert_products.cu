@@ -10,8 +10,7 @@ namespace {
 
 int multiprocessors(std::int32_t sm_limit) {
   product_checks::require_at_least(sm_limit, 0, "options.sm_limit");
-  const int all = current_device_properties().multiprocessors;
-  return sm_limit > 0 && sm_limit < all ? sm_limit : all;
+  return multiprocessors_within(sm_limit);
 }
 
 RowsByWeights rows_by_weights(const ExpertRows& rows, const RowsView& in, const ExpertWeights& weights,

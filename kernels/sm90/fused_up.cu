@@ -7,7 +7,7 @@
 // - For glu a tile is 128 units: its first two subtiles are the gate's, the other two up's of the same units,
 //   so that each consumer thread holds gate and up of the same element.
 // - The pre-activation is rounded to the element type before the activation reads it, kept or not: forward
-//   for training, forward for inference, backward and the unfused calls all see the same values.
+//   for training, forward for inference and backward see the same values.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -62,8 +62,8 @@ struct Work {
 __device__ TileSchedule schedule_of(const FusedUpPlan& plan) {
   const TileRaster raster{static_cast<std::uint32_t>(*plan.tile_count), plan.unit_tiles,
                           row_tiles_of_a_group};
-  return {raster, static_cast<std::uint32_t>(plan.units + 63) / 64,
-          static_cast<std::uint32_t>(plan.glu ? subtiles / 2 : subtiles), gridDim.x};
+  return {raster, static_cast<std::uint32_t>(plan.units + 63) / 64, gridDim.x,
+          plan.glu ? tile_subtiles / 2 : tile_subtiles};
 }
 
 __device__ Work work_at(const FusedUpPlan& plan, const TileSchedule& schedule, std::uint32_t place) {
@@ -93,7 +93,7 @@ class RowGatherer {
     const int bytes = max(0, min(16, (plan.k - k) * 2));
     const char* const source = plan.tokens + (bytes > 0 ? k * 2 : 0);
     const std::uint32_t target = shared_address(memory.b[stage]) + (chunk_ ^ (first_row_ & 7)) * 16;
-#pragma unroll 4
+#pragma unroll 2
     for (int row = first_row_; row < rows; row += rows_of_a_pass)
       copy_16_bytes(target + row * 128, source + memory.tokens[row] * plan.token_bytes, bytes);
     arrive_after_copies(memory.full[stage]);

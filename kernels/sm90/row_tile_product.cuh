@@ -14,6 +14,7 @@ namespace dropless::sm90 {
 using RowTileMemory = TileMemory<160>;
 constexpr int row_boxes = 5;
 constexpr std::uint32_t row_tiles_of_a_group = 8;  // of the raster
+static_assert(tile_subtiles == subtiles);
 
 /// Rows of the boxes in which a tile's rows are loaded: a short tile takes a small one, since rows past the
 /// tile's end still cost the writing of their zeros.

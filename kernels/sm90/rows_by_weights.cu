@@ -49,7 +49,7 @@ struct Work {
 __device__ TileSchedule schedule_of(const RowsByWeightsPlan& plan) {
   const TileRaster raster{static_cast<std::uint32_t>(*plan.tile_count), plan.feature_tiles,
                           plan.raster_group};
-  return {raster, static_cast<std::uint32_t>(plan.features + 63) / 64, subtiles, gridDim.x};
+  return {raster, static_cast<std::uint32_t>(plan.features + 63) / 64, gridDim.x};
 }
 
 __device__ Work work_at(const RowsByWeightsPlan& plan, const TileSchedule& schedule, std::uint32_t place) {

@@ -5,6 +5,8 @@
 
 namespace dropless::sm90 {
 
+constexpr std::uint32_t tile_subtiles = 4;  // of 64 features, in a whole tile of a product
+
 /// A tile or a piece of one: a row tile of the list by `subtiles` subtiles from `first_subtile`; 0 where the
 /// tile ends before the piece.
 struct ScheduledTile {
@@ -13,16 +15,16 @@ struct ScheduledTile {
 
 class TileSchedule {
  public:
-  /// feature_subtiles: of the whole output; tile_subtiles: of a whole tile, 2 or 4; raster: row tiles by
-  /// tiles of that many subtiles; blocks: of the grid.
-  DROPLESS_HOST_DEVICE TileSchedule(TileRaster raster, std::uint32_t feature_subtiles,
-                                    std::uint32_t tile_subtiles, std::uint32_t blocks)
+  /// feature_subtiles: of the whole output; blocks: of the grid; of_a_tile: subtiles of a whole tile, 2 or 4;
+  /// raster: row tiles by tiles of that many subtiles.
+  DROPLESS_HOST_DEVICE TileSchedule(TileRaster raster, std::uint32_t feature_subtiles, std::uint32_t blocks,
+                                    std::uint32_t of_a_tile = tile_subtiles)
       : raster_(raster),
         feature_subtiles_(feature_subtiles),
-        tile_subtiles_(tile_subtiles),
+        tile_subtiles_(of_a_tile),
         whole_(raster.size() - raster.size() % blocks),
         parts_(last_wave_parts(raster.size() % blocks, blocks)) {
-    if (parts_ > tile_subtiles) parts_ = tile_subtiles;
+    if (parts_ > of_a_tile) parts_ = of_a_tile;
   }
 
   /// Places; block b of the grid computes b, b + blocks, b + 2 blocks, ...

@@ -40,7 +40,7 @@ TEST_CASE(
       for (std::uint32_t of_a_tile : {2u, 4u})
         for (std::uint32_t blocks : {1u, 7u, 16u, 132u}) {
           const std::uint32_t tiles = (subtiles + of_a_tile - 1) / of_a_tile;
-          const dropless::sm90::TileSchedule schedule({rows, tiles, 8}, subtiles, of_a_tile, blocks);
+          const dropless::sm90::TileSchedule schedule({rows, tiles, 8}, subtiles, blocks, of_a_tile);
           std::vector<int> times(rows * subtiles);
           for (std::uint32_t place = 0; place < schedule.size(); ++place) {
             const auto [row_tile, first, count] = schedule.at(place);
@@ -61,7 +61,7 @@ TEST_CASE("tile schedule: neighbours that share features are whole tiles at the 
   for (std::uint32_t rows : {1u, 5u, 33u})
     for (std::uint32_t tiles : {1u, 3u, 12u})
       for (std::uint32_t blocks : {2u, 16u, 132u}) {
-        const dropless::sm90::TileSchedule schedule({rows, tiles, 8}, tiles * 4, 4, blocks);
+        const dropless::sm90::TileSchedule schedule({rows, tiles, 8}, tiles * 4, blocks);
         for (std::uint32_t place = 0; place + 1 < schedule.size(); place += 2) {
           const auto first = schedule.at(place), second = schedule.at(place + 1);
           const bool same = place + 1 < rows * tiles / blocks * blocks && first.subtiles == 4 &&

@@ -48,8 +48,8 @@ TEST_CASE("the plan stays within its limits up to 2^31 - 1 assignments") {
 TEST_CASE("small batches need one block") {
   CHECK(topology_plan(0, 128).chunks == 1);
   CHECK(topology_plan(64 * 8, 128).chunks == 1);
-  CHECK(topology_plan(4096, 128).chunks == 1);
-  CHECK(topology_plan(4097, 128).chunks > 1);
+  CHECK(topology_plan(1024, 128).chunks == 1);
+  CHECK(topology_plan(1025, 128).chunks > 1);
 }
 
 TEST_CASE("an id falls into the bin of its local expert or of the reason why it is dropped") {
