@@ -13,6 +13,7 @@ std::optional<FusedUp> plan_fused_up(const Layer& layer, const MutableRowsView& 
                       layer.x,
                       layer.rows.row_to_assignment,
                       static_cast<std::int32_t>(layer.rows.order.top_k),
+                      layer.rows.order.tokens,
                       layer.input_weights(),
                       layer.mlp.up,
                       layer.mlp.up_bias,

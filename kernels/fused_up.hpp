@@ -15,6 +15,7 @@ struct FusedUp {
   RowsView x;                             // [tokens, k], or rows where there is no row_to_assignment
   const std::int32_t* row_to_assignment;  // token of row r = row_to_assignment[r] / top_k; null: rows of x
   std::int32_t top_k;
+  std::int64_t tokens;    // rows of x
   const float* scales;    // by assignment (by row without row_to_assignment); null: ones
   ExpertWeights weights;  // the up matrices; n = up_columns(kind, d_ff)
   const void* bias;       // [experts, n] of the element type; null: none

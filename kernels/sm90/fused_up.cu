@@ -20,11 +20,11 @@ namespace dropless {
 namespace sm90 {
 namespace {
 
-struct Memory : TileMemory<RowTileMemory::tile_n, true> {
-  std::int32_t tokens[tile_n];  // of the tile's rows, each known to the warp that copies the row
-};
+using Memory = TileMemory<RowTileMemory::tile_n, true>;
 
-constexpr int gathering_warps = 2;  // the loader's and the last of its warpgroup
+// Behind the consumers' warps: one issues the weights' TMA loads, one the stores of both warpgroups, a lane
+// for each, and two gather.
+constexpr int store_warp = loader_warp + 1, first_gathering_warp = loader_warp + 2, gathering_warps = 2;
 constexpr int lanes_of_a_row = k_block * 2 / 16, rows_of_a_warp = 32 / lanes_of_a_row;
 constexpr int rows_of_a_pass = rows_of_a_warp * gathering_warps;
 
@@ -42,8 +42,8 @@ struct FusedUpPlan {
   const std::int32_t k, k_blocks;
   const std::uint32_t unit_tiles;
   const bool glu;
-  const char* tokens;  // null: rows come by TMA
-  const std::int64_t token_bytes;
+  const char* tokens;                     // null: rows come by TMA
+  const std::uint32_t token_chunks;       // of 16 bytes, from a token to the next
   const std::int32_t* row_to_assignment;  // null: assignments are rows
   const std::int32_t top_k;
   const float* scales;  // null: ones
@@ -72,50 +72,51 @@ __device__ Work work_at(const FusedUpPlan& plan, const TileSchedule& schedule, s
           static_cast<std::int32_t>(tile.subtiles)};
 }
 
-/// The copies of one lane: always the same 16 bytes of a row's k block, of every eighth row.
-class RowGatherer {
- public:
-  __device__ explicit RowGatherer(int warp)
-      : first_row_(warp * rows_of_a_warp + threadIdx.x % 32 / lanes_of_a_row),
-        chunk_(threadIdx.x % lanes_of_a_row) {}
-
-  /// The whole warp must call it.
-  __device__ void find_tokens(const FusedUpPlan& plan, Memory& memory, const RowTile& rows) {
-    __syncwarp();
-    for (int row = first_row_ + chunk_ * rows_of_a_pass; row < rows.rows;
-         row += lanes_of_a_row * rows_of_a_pass)
-      memory.tokens[row] = plan.row_to_assignment[rows.row_begin + row] / plan.top_k;
-    __syncwarp();
-  }
-
-  __device__ void copy(const FusedUpPlan& plan, Memory& memory, int rows, int stage, int block) const {
-    const int k = block * k_block + chunk_ * 8;
-    const int bytes = max(0, min(16, (plan.k - k) * 2));
-    const char* const source = plan.tokens + (bytes > 0 ? k * 2 : 0);
-    const std::uint32_t target = shared_address(memory.b[stage]) + (chunk_ ^ (first_row_ & 7)) * 16;
-#pragma unroll 2
-    for (int row = first_row_; row < rows; row += rows_of_a_pass)
-      copy_16_bytes(target + row * 128, source + memory.tokens[row] * plan.token_bytes, bytes);
-    arrive_after_copies(memory.full[stage]);
-  }
-
- private:
+/// Copies the tile's rows from their tokens: a lane always the same 16 bytes of a row's k block, of every
+/// eighth row.
+__device__ void gather_rows(const FusedUpPlan& plan, Memory& memory, const TileSchedule& schedule, int warp) {
   static_assert(rows_of_a_pass == 8);  // so that a lane's rows share one swizzle
-  const int first_row_, chunk_;
-};
-
-template <bool k_by_n>
-__device__ void load_tiles(const FusedUpMaps& maps, const FusedUpPlan& plan, Memory& memory,
-                           const TileSchedule& schedule, int gathering_warp) {
+  constexpr int passes = Memory::tile_n / rows_of_a_pass;
+  const int first_row = warp * rows_of_a_warp + threadIdx.x % 32 / lanes_of_a_row;
+  const int chunk = threadIdx.x % lanes_of_a_row;
+  const std::uint32_t first_target = first_row * 128 + (chunk ^ first_row) * 16;
   RingPosition ring;
-  PeerStages peer;
-  RowGatherer gatherer(gathering_warp);
-  const bool gathers = plan.tokens != nullptr;
-  const bool issues = gathering_warp == 0 && threadIdx.x % 32 == 0;
   for (std::uint32_t place = blockIdx.x; place < schedule.size(); place += gridDim.x) {
     const Work work = work_at(plan, schedule, place);
     if (work.subtiles == 0) continue;
-    if (gathers) gatherer.find_tokens(plan, memory, work.rows);
+    const int passes_of_the_tile = (work.rows.rows + rows_of_a_pass - 1) / rows_of_a_pass;
+    std::uint32_t row_chunk[passes];  // where the row's token begins
+#pragma unroll
+    for (int pass = 0; pass < passes; ++pass) {
+      const int row = min(first_row + pass * rows_of_a_pass, work.rows.rows - 1);
+      row_chunk[pass] = plan.row_to_assignment[work.rows.row_begin + row] / plan.top_k * plan.token_chunks;
+    }
+    for (int block = 0; block < plan.k_blocks; ++block) {
+      const int k = block * k_block + chunk * 8;
+      const int bytes = max(0, min(16, (plan.k - k) * 2));
+      const char* const source = plan.tokens + (bytes > 0 ? k * 2 : 0);
+      wait(memory.empty[ring.stage], ring.parity ^ 1);
+      const std::uint32_t target = shared_address(memory.b[ring.stage]) + first_target;
+#pragma unroll
+      for (int pass = 0; pass < passes; ++pass)
+        if (pass < passes_of_the_tile)  // the last rows of a pass may repeat the tile's last
+          copy_16_bytes(target + pass * rows_of_a_pass * 128, source + std::uint64_t{row_chunk[pass]} * 16,
+                        bytes);
+      arrive_after_copies(memory.full[ring.stage]);
+      ring.advance();
+    }
+  }
+}
+
+template <bool k_by_n>
+__device__ void load_tiles(const FusedUpMaps& maps, const FusedUpPlan& plan, Memory& memory,
+                           const TileSchedule& schedule) {
+  RingPosition ring;
+  PeerStages peer;
+  const bool gathers = plan.tokens != nullptr;
+  for (std::uint32_t place = blockIdx.x; place < schedule.size(); place += gridDim.x) {
+    const Work work = work_at(plan, schedule, place);
+    if (work.subtiles == 0) continue;
     const bool shares = shares_weights(plan.tiles, schedule, place);
     const WeightSharing sharing = weight_sharing(work.rows.rows, shares);
     const int box = smallest_box(work.rows.rows), halves = plan.glu ? 2 : 1;
@@ -123,23 +124,17 @@ __device__ void load_tiles(const FusedUpMaps& maps, const FusedUpPlan& plan, Mem
     const RaggedCoordinates at = ragged_coordinates(work.rows.row_begin, work.rows.rows, 0);
     for (int block = 0; block < plan.k_blocks; ++block) {
       wait(memory.empty[ring.stage], ring.parity ^ 1);
-      if (issues) {
-        expect_bytes(memory.full[ring.stage], halves * work.subtiles * subtile_bytes + row_bytes);
-        if (shares) peer.announce(memory, ring.stage);
-        const int k = block * k_block;
-        if (!gathers)
-          load_box(memory.b[ring.stage], &maps.in[box], {k, at.row, at.origin, at.wrap},
-                   memory.full[ring.stage]);
-        if (shares) peer.wait(memory, ring.stage);
-        for (int half = 0; half < halves; ++half)
-          for (int i = 0; i < work.subtiles; ++i)
-            load_weights<k_by_n>(memory, ring.stage, half * 2 + i, &maps.weights[half],
-                                 work.first_unit + i * 64, k, work.rows.expert, sharing);
-      }
-      if (gathers) {
-        __syncwarp();
-        gatherer.copy(plan, memory, work.rows.rows, ring.stage, block);
-      }
+      expect_bytes(memory.full[ring.stage], halves * work.subtiles * subtile_bytes + row_bytes);
+      if (shares) peer.announce(memory, ring.stage);
+      const int k = block * k_block;
+      if (!gathers)
+        load_box(memory.b[ring.stage], &maps.in[box], {k, at.row, at.origin, at.wrap},
+                 memory.full[ring.stage]);
+      if (shares) peer.wait(memory, ring.stage);
+      for (int half = 0; half < halves; ++half)
+        for (int i = 0; i < work.subtiles; ++i)
+          load_weights<k_by_n>(memory, ring.stage, half * 2 + i, &maps.weights[half],
+                               work.first_unit + i * 64, k, work.rows.expert, sharing);
       ring.advance();
     }
   }
@@ -299,17 +294,15 @@ __global__ void __launch_bounds__(threads_per_block, 1)
   const TileSchedule schedule = schedule_of(plan);
   const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
   if (warp < loader_warp) {
-    take_registers<232>();
+    take_registers<216>();
     multiply_tiles<Element, k_by_n>(plan, memory, schedule, warp / 4);
   } else {
-    give_registers<40>();
-    if (warp == loader_warp)
-      load_tiles<k_by_n>(maps, plan, memory, schedule, 0);
-    else if (warp < first_store_warp + consumer_warpgroups) {
-      if (threadIdx.x % 32 == 0) store_tiles(maps, plan, memory, schedule, warp - first_store_warp);
-    } else if (gathers) {
-      load_tiles<k_by_n>(maps, plan, memory, schedule, 1);
-    }
+    give_registers<64>();
+    const int lane = threadIdx.x % 32;
+    if (warp == loader_warp && lane == 0) load_tiles<k_by_n>(maps, plan, memory, schedule);
+    if (warp == store_warp && lane < consumer_warpgroups) store_tiles(maps, plan, memory, schedule, lane);
+    if (warp >= first_gathering_warp && gathers)
+      gather_rows(plan, memory, schedule, warp - first_gathering_warp);
   }
   leave_cluster();
 }
@@ -342,6 +335,7 @@ bool sm90_can_run(const FusedUp& product) {
          product.rows.rows_bound < sm90::ragged_rows && weights.k < (1 << 30) && weights.n < (1 << 30) &&
          product.rows.tile_bound * ceil_div(weights.n, sm90::tile_m) < (1ll << 31) &&
          rows_addressable(product.x.data, product.x.leading_dimension) &&
+         product.tokens <= (1ll << 35) / product.x.leading_dimension &&
          rows_addressable(product.h.data, product.h.leading_dimension) &&
          (product.pre_activation.data == nullptr ||
           rows_addressable(product.pre_activation.data, product.pre_activation.leading_dimension)) &&
@@ -382,7 +376,7 @@ void launch_sm90(const FusedUp& product, Stream stream) {
                          static_cast<std::uint32_t>(unit_tiles),
                          glu,
                          gathers ? static_cast<const char*>(product.x.data) : nullptr,
-                         product.x.leading_dimension * element_bytes(type),
+                         static_cast<std::uint32_t>(product.x.leading_dimension * element_bytes(type) / 16),
                          product.row_to_assignment,
                          product.top_k,
                          product.scales,
