@@ -20,7 +20,7 @@ namespace dropless {
 namespace sm90 {
 namespace {
 
-using Memory = TileMemory<RowTileMemory::tile_n, true>;
+using Memory = RowTileMemory;
 
 // Behind the consumers' warps: one issues the weights' TMA loads, one the stores of both warpgroups, a lane
 // for each, and two gather.
@@ -72,8 +72,15 @@ __device__ Work work_at(const FusedUpPlan& plan, const TileSchedule& schedule, s
           static_cast<std::int32_t>(tile.subtiles)};
 }
 
+/// Says that this warp's copies into a stage are there, for wgmma too. The whole warp must call it.
+__device__ void announce_copies(Memory& memory, int stage) {
+  ptx::fence_proxy_async(ptx::space_shared);
+  __syncwarp();
+  if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(&memory.full[stage]);
+}
+
 /// Copies the tile's rows from their tokens: a lane always the same 16 bytes of a row's k block, of every
-/// eighth row.
+/// eighth row. A stage is announced when the next one's copies are under way.
 __device__ void gather_rows(const FusedUpPlan& plan, Memory& memory, const TileSchedule& schedule, int warp) {
   static_assert(rows_of_a_pass == 8);  // so that a lane's rows share one swizzle
   constexpr int passes = Memory::tile_n / rows_of_a_pass;
@@ -81,11 +88,12 @@ __device__ void gather_rows(const FusedUpPlan& plan, Memory& memory, const TileS
   const int chunk = threadIdx.x % lanes_of_a_row;
   const std::uint32_t first_target = first_row * 128 + (chunk ^ first_row) * 16;
   RingPosition ring;
+  int copied_stage = -1;
   for (std::uint32_t place = blockIdx.x; place < schedule.size(); place += gridDim.x) {
     const Work work = work_at(plan, schedule, place);
     if (work.subtiles == 0) continue;
     const int passes_of_the_tile = (work.rows.rows + rows_of_a_pass - 1) / rows_of_a_pass;
-    std::uint32_t row_chunk[passes];  // where the row's token begins
+    std::uint32_t row_chunk[passes];  // where the row's token begins; a pass may repeat the tile's last row
 #pragma unroll
     for (int pass = 0; pass < passes; ++pass) {
       const int row = min(first_row + pass * rows_of_a_pass, work.rows.rows - 1);
@@ -93,19 +101,30 @@ __device__ void gather_rows(const FusedUpPlan& plan, Memory& memory, const TileS
     }
     for (int block = 0; block < plan.k_blocks; ++block) {
       const int k = block * k_block + chunk * 8;
-      const int bytes = max(0, min(16, (plan.k - k) * 2));
-      const char* const source = plan.tokens + (bytes > 0 ? k * 2 : 0);
+      const char* source = plan.tokens + k * 2;
+      asm("" : "+l"(source));  // one sum, kept: else each copy below adds it up anew
       wait(memory.empty[ring.stage], ring.parity ^ 1);
       const std::uint32_t target = shared_address(memory.b[ring.stage]) + first_target;
+      if (k < plan.k) {
 #pragma unroll
-      for (int pass = 0; pass < passes; ++pass)
-        if (pass < passes_of_the_tile)  // the last rows of a pass may repeat the tile's last
-          copy_16_bytes(target + pass * rows_of_a_pass * 128, source + std::uint64_t{row_chunk[pass]} * 16,
-                        bytes);
-      arrive_after_copies(memory.full[ring.stage]);
+        for (int pass = 0; pass < passes; ++pass)
+          if (pass < passes_of_the_tile)
+            copy_16_bytes(target + pass * rows_of_a_pass * 128, source + std::uint64_t{row_chunk[pass]} * 16);
+      } else {
+        for (int pass = 0; pass < passes_of_the_tile; ++pass)
+          zero_16_bytes(target + pass * rows_of_a_pass * 128);
+      }
+      commit_copies();
+      if (copied_stage >= 0) {
+        wait_for_copies<1>();
+        announce_copies(memory, copied_stage);
+      }
+      copied_stage = ring.stage;
       ring.advance();
     }
   }
+  wait_for_copies<0>();
+  if (copied_stage >= 0) announce_copies(memory, copied_stage);
 }
 
 template <bool k_by_n>
@@ -288,7 +307,7 @@ __global__ void __launch_bounds__(threads_per_block, 1)
     prefetch_map(&maps.h);
   }
   const bool gathers = plan.tokens != nullptr;
-  initialise_barriers(memory, gathers ? 1 + 32 * gathering_warps : 1);
+  initialise_barriers(memory, gathers ? 1 + gathering_warps : 1);
   allow_next_kernel();
   wait_for_previous_kernel();
   const TileSchedule schedule = schedule_of(plan);
@@ -330,7 +349,7 @@ bool sm90_can_run(const FusedUp& product) {
     return sm90::addressable(data, leading_dimension, weights.type);
   };
   return weights.type != ElementType::fp32 && weights.widths.d_ff == nullptr && d_ff % 8 == 0 &&
-         (!split || product.kind == MlpKind::glu) &&
+         weights.k % 8 == 0 && (!split || product.kind == MlpKind::glu) &&
          tallest_tile_rows(product.rows.tile_rule) <= sm90::Memory::tile_n &&
          product.rows.rows_bound < sm90::ragged_rows && weights.k < (1 << 30) && weights.n < (1 << 30) &&
          product.rows.tile_bound * ceil_div(weights.n, sm90::tile_m) < (1ll << 31) &&

@@ -81,16 +81,18 @@ __device__ inline void arrive_at(std::uint64_t& barrier, std::uint32_t rank) {
       : "memory");
 }
 
-/// Copies `bytes` (0 to 16) of global memory and zeros up to 16 into shared memory, without waiting.
-__device__ inline void copy_16_bytes(std::uint32_t destination, const void* source, std::uint32_t bytes) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(destination), "l"(source), "r"(bytes)
-               : "memory");
+/// Copies 16 bytes of global memory into shared memory, without waiting.
+__device__ inline void copy_16_bytes(std::uint32_t destination, const void* source) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(destination), "l"(source) : "memory");
 }
-
-/// Arrives on the barrier when this thread's copies so far have landed.
-__device__ inline void arrive_after_copies(std::uint64_t& barrier) {
-  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_address(&barrier))
-               : "memory");
+__device__ inline void zero_16_bytes(std::uint32_t destination) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(destination), "r"(0) : "memory");
+}
+/// Ends a group of copies; waits until at most `pending` groups of this thread have not landed.
+__device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int pending>
+__device__ inline void wait_for_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 }
 
 /// Brings a tensor map that lies in the kernel's parameters close, before the first use waits for it.

@@ -46,9 +46,9 @@ __device__ inline WeightSharing weight_sharing(int rows, bool shares) {
 }
 
 /// Loads box i of a stage: 64 features by one k block of an expert's matrix.
-template <bool k_by_n, class Memory>
-__device__ inline void load_weights(Memory& memory, int stage, int i, const CUtensorMap* map, int feature,
-                                    int k, int expert, WeightSharing sharing) {
+template <bool k_by_n>
+__device__ inline void load_weights(RowTileMemory& memory, int stage, int i, const CUtensorMap* map,
+                                    int feature, int k, int expert, WeightSharing sharing) {
   const std::int32_t at[3] = {k_by_n ? feature : k, k_by_n ? k : feature, expert};
   if (sharing == WeightSharing::none)
     load_box(memory.a[stage][i], map, at, memory.full[stage]);
@@ -59,10 +59,10 @@ __device__ inline void load_weights(Memory& memory, int stage, int i, const CUte
 }
 
 /// Multiplies one tile of up to 16 * sixteens rows: n is the smallest multiple of 16 that holds the tile's.
-template <class Element, bool k_by_n, int sixteens = RowTileMemory::tile_n / 16, class Memory>
-__device__ __forceinline__ void multiply_row_tile(Memory& memory, RingPosition& ring, int warpgroup, int rows,
-                                                  int active, int k_blocks,
-                                                  float (&d)[subtiles_per_warpgroup][Memory::tile_n / 2]) {
+template <class Element, bool k_by_n, int sixteens = RowTileMemory::tile_n / 16>
+__device__ __forceinline__ void multiply_row_tile(
+    RowTileMemory& memory, RingPosition& ring, int warpgroup, int rows, int active, int k_blocks,
+    float (&d)[subtiles_per_warpgroup][RowTileMemory::tile_n / 2]) {
   if constexpr (sixteens > 1)
     if (rows <= 16 * (sixteens - 1))
       return multiply_row_tile<Element, k_by_n, sixteens - 1>(memory, ring, warpgroup, rows, active, k_blocks,

@@ -17,12 +17,10 @@ constexpr int consumer_warpgroups = 2, subtiles_per_warpgroup = subtiles / consu
 constexpr int staging_slots = 2;  // a warpgroup writes one while the other is stored
 constexpr int threads_per_block = 128 * (consumer_warpgroups + 1);
 
-/// Shared memory of a block whose tiles are up to n columns wide. filled_by_threads: stages are filled by
-/// threads' copies too, not by TMA alone.
-template <int n, bool by_threads = false>
+/// Shared memory of a block whose tiles are up to n columns wide.
+template <int n>
 struct TileMemory {
   static constexpr int tile_n = n, b_bytes = n * k_block * 2;
-  static constexpr bool filled_by_threads = by_threads;
   alignas(1024) char a[stages][subtiles][subtile_bytes];
   alignas(1024) char b[stages][b_bytes];
   alignas(1024) char output[consumer_warpgroups][staging_slots][subtiles_per_warpgroup][subtile_bytes];
@@ -82,8 +80,6 @@ __device__ __forceinline__ void multiply_stage(Memory& memory, RingPosition& rin
                                                float (&d)[subtiles_per_warpgroup][size]) {
   constexpr std::uint64_t a_next = consumer_warpgroups * subtile_bytes / 16;
   wait(memory.full[ring.stage], ring.parity);
-  if constexpr (Memory::filled_by_threads)
-    ptx::fence_proxy_async(ptx::space_shared);  // wgmma reads by TMA's way
   const std::uint64_t a = operand_descriptor<a_mn_major>(memory.a[ring.stage][warpgroup]);
   const std::uint64_t b = operand_descriptor<b_mn_major>(memory.b[ring.stage]);
   wgmma_fence();
