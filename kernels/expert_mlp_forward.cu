@@ -6,14 +6,19 @@
 namespace dropless {
 namespace {
 
-/// The fused up product of this layer, if the Hopper kernel may and can run it.
-std::optional<FusedUp> plan_fused_up(const Layer& layer, const MutableRowsView& kept_p,
-                                     const MutableRowsView& h) {
-  const FusedUp fused{layer.rows.rows,
-                      layer.x,
-                      layer.rows.row_to_assignment,
-                      static_cast<std::int32_t>(layer.rows.order.top_k),
+/// The fused up product of this layer, if it pays and the Hopper kernel may and can run it. x_rows: the
+/// gathered rows, for a product that does not gather.
+std::optional<FusedUp> plan_fused_up(const Layer& layer, const RowsView& x_rows,
+                                     const MutableRowsView& kept_p, const MutableRowsView& h) {
+  const ExpertRows& rows = layer.rows.rows;
+  const UpFusion fusion = up_fusion(rows.rows_bound, rows.experts, layer.d_model());
+  const bool gathers = fusion == UpFusion::gathering && layer.from_tokens();
+  const FusedUp fused{rows,
+                      gathers || !layer.from_tokens() ? layer.x : x_rows,
+                      gathers,
                       layer.rows.order.tokens,
+                      static_cast<std::int32_t>(layer.rows.order.top_k),
+                      layer.rows.row_to_assignment,
                       layer.input_weights(),
                       layer.mlp.up,
                       layer.mlp.up_bias,
@@ -22,7 +27,7 @@ std::optional<FusedUp> plan_fused_up(const Layer& layer, const MutableRowsView& 
                       kept_p,
                       h,
                       multiprocessors_within(layer.options.sm_limit)};
-  const bool possible = layer.options.path != KernelPath::portable &&
+  const bool possible = fusion != UpFusion::none && layer.options.path != KernelPath::portable &&
                         current_device_properties().compute_capability == 90 && sm90_can_run(fused);
   return possible ? std::optional(fused) : std::nullopt;
 }
@@ -40,7 +45,7 @@ ForwardPass::ForwardPass(const Layer& layer, const MutableRowsView& out, bool sa
   // From rows, y goes where it belongs at once, unless a second pass must add to what is there.
   finishes_rows_ = from_tokens ? mlp.down_bias != nullptr : down_needs_finish(mlp, layer.options);
   y_ = from_tokens || (finishes_rows_ && accumulates) ? x_rows_ : out;
-  fused_up_ = plan_fused_up(layer, saves ? p_ : MutableRowsView{}, h_);
+  fused_up_ = plan_fused_up(layer, read_only(x_rows_), saves ? p_ : MutableRowsView{}, h_);
   up_.emplace(PlannedProduct::Verb::sdd, from_tokens ? read_only(x_rows_) : layer.x, mlp.up, p_);
   down_.emplace(PlannedProduct::Verb::dsd, read_only(h_), mlp.down, y_,
                 !from_tokens && !finishes_rows_ && accumulates);
@@ -49,9 +54,10 @@ ForwardPass::ForwardPass(const Layer& layer, const MutableRowsView& out, bool sa
 }
 
 void ForwardPass::run_up() const {
+  const bool gathers_first = layer_.from_tokens() && !(fused_up_ && fused_up_->gathers);
+  if (gathers_first) gather(layer_.rows.order, layer_.x, x_rows_, layer_.d_model(), layer_.stream);
   if (fused_up_) return launch_sm90(*fused_up_, layer_.stream);
   const ExpertMlp& mlp = layer_.mlp;
-  if (layer_.from_tokens()) gather(layer_.rows.order, layer_.x, x_rows_, layer_.d_model(), layer_.stream);
   up_->run(layer_.rows.rows, layer_.options.sm_limit, layer_.options.path, layer_.stream);
   activate(layer_.rows, layer_.activation(mlp.up_bias), layer_.input_weights(), p_, saves_, h_,
            layer_.stream);

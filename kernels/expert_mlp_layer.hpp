@@ -63,7 +63,7 @@ class ForwardPass {
   const Layer& layer_;
   bool saves_, finishes_rows_;
   MutableRowsView out_, x_rows_, p_, h_, y_;
-  std::optional<FusedUp> fused_up_;  // where the Hopper kernel takes gather, product and activation together
+  std::optional<FusedUp> fused_up_;  // where one kernel takes product and activation
   std::optional<PlannedProduct> up_, down_;
 };
 

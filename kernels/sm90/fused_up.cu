@@ -1,9 +1,11 @@
 // Hopper kernel for the first half of an expert layer: h[r, :] = activation(scale[r] * x[token of r, :] W[e]
-// + bias[e]), without a gathered copy of the tokens and, for inference, without the pre-activation in memory.
+// + bias[e]), for inference without the pre-activation in memory, and where it gathers without a gathered
+// copy of the tokens.
 //
 // The frame is that of rows_by_weights.cu. What is different:
-// - Rows come from their tokens: two warps copy them, 16 bytes a lane, into the place and swizzle where TMA
-//   would have put them. (Rows that lie in expert order come by TMA.)
+// - Where rows are gathered, two warps copy them from their tokens, 16 bytes a lane, into the place and
+// swizzle
+//   where TMA would have put them.
 // - For glu a tile is 128 units: its first two subtiles are the gate's, the other two up's of the same units,
 //   so that each consumer thread holds gate and up of the same element.
 // - The pre-activation is rounded to the element type before the activation reads it, kept or not: forward
@@ -349,12 +351,12 @@ bool sm90_can_run(const FusedUp& product) {
     return sm90::addressable(data, leading_dimension, weights.type);
   };
   return weights.type != ElementType::fp32 && weights.widths.d_ff == nullptr && d_ff % 8 == 0 &&
-         weights.k % 8 == 0 && (!split || product.kind == MlpKind::glu) &&
+         (weights.k % 8 == 0 || !product.gathers) && (!split || product.kind == MlpKind::glu) &&
          tallest_tile_rows(product.rows.tile_rule) <= sm90::Memory::tile_n &&
          product.rows.rows_bound < sm90::ragged_rows && weights.k < (1 << 30) && weights.n < (1 << 30) &&
          product.rows.tile_bound * ceil_div(weights.n, sm90::tile_m) < (1ll << 31) &&
          rows_addressable(product.x.data, product.x.leading_dimension) &&
-         product.tokens <= (1ll << 35) / product.x.leading_dimension &&
+         (!product.gathers || product.tokens <= (1ll << 35) / product.x.leading_dimension) &&
          rows_addressable(product.h.data, product.h.leading_dimension) &&
          (product.pre_activation.data == nullptr ||
           rows_addressable(product.pre_activation.data, product.pre_activation.leading_dimension)) &&
@@ -366,7 +368,7 @@ void launch_sm90(const FusedUp& product, Stream stream) {
   using namespace sm90;
   const ExpertWeights& weights = product.weights;
   const ElementType type = weights.type;
-  const bool glu = product.kind == MlpKind::glu, gathers = product.row_to_assignment != nullptr;
+  const bool glu = product.kind == MlpKind::glu, gathers = product.gathers;
   const bool split = weights.second.data != nullptr;
   const std::int64_t d_ff = glu ? weights.n / 2 : weights.n;
   FusedUpMaps maps;
