@@ -69,12 +69,28 @@ inline void check_rows(const ExpertRows& rows, bool needs_tiles) {
           std::to_string(bound) + ", the bound for these rows, experts and this tile rule");
 }
 
+/// Maps of separate matrices, where there are any, must be those of matrices of this shape.
+inline void check_maps(const MatrixMaps& maps, std::int64_t rows, std::int64_t columns,
+                       std::int64_t leading_dimension, ElementType type, const std::string& name) {
+  if (maps.maps == nullptr) return;
+  const auto require_same = [&](std::int64_t value, std::int64_t expected, const char* what) {
+    require(value == expected, name + ".maps." + what, std::to_string(value), std::to_string(expected));
+  };
+  require_same(maps.rows, rows, "rows");
+  require_same(maps.columns, columns, "columns");
+  require_same(maps.leading_dimension, leading_dimension, "leading_dimension");
+  require_type(maps.type, type, name + ".maps.type");
+}
+
 /// One tensor of the weights: `outer` x `inner` elements of each expert as the order lays them out. What only
 /// the device knows (separate tensors, how far stacked widths reach) is not in the span.
 inline MatrixSpan tensor_span(const std::string& name, const ExpertWeights& weights,
                               const WeightTensor& tensor, std::int64_t outer, std::int64_t inner) {
   require_at_least(weights.leading_dimension, inner, "weights.leading_dimension");
-  if (tensor.matrices != nullptr) return {};
+  if (tensor.matrices != nullptr) {
+    check_maps(tensor.maps, outer, inner, weights.leading_dimension, weights.type, name);
+    return {};
+  }
   const MatrixSpan one =
       matrix_span(name, tensor.data, outer, inner, weights.leading_dimension, weights.type);
   const std::int64_t bytes = element_bytes(weights.type);
@@ -138,7 +154,7 @@ inline void check(const RowsTransposedByRows& product) {
   const MatrixSpan b =
       matrix_span("b", product.b.data, rows, dw.n, product.b.leading_dimension, product.b.type);
   require_at_least(dw.leading_dimension, dw.n, "dw.leading_dimension");
-  if (dw.matrices != nullptr) return;
+  if (dw.matrices != nullptr) return check_maps(dw.maps, dw.m, dw.n, dw.leading_dimension, dw.type, "dw");
   const std::int64_t bytes = element_bytes(dw.type);
   const MatrixSpan one = matrix_span("dw", dw.data, dw.m, dw.n, dw.leading_dimension, dw.type);
   const std::int64_t least_stride = (dw.m - 1) * dw.leading_dimension + dw.n;

@@ -23,6 +23,7 @@
 #include "dropless/expert_rows.hpp"
 #include "dropless/kernel_path.hpp"
 #include "dropless/rows_view.hpp"
+#include "dropless/separate_matrices.hpp"
 #include "dropless/stream.hpp"
 
 namespace dropless {
@@ -31,11 +32,13 @@ namespace dropless {
 enum class WeightOrder : std::int32_t { k_by_n, n_by_k };
 
 /// One tensor of expert matrices. Either one allocation with a stride, or `matrices`: a device array of
-/// `experts` device pointers (E separate tensors, prepared once at load time), each a multiple of 16 bytes.
+/// `experts` device pointers (E separate tensors, prepared once at load time by separate_matrices.hpp, whose
+/// maps the Hopper path needs), each a multiple of 16 bytes.
 struct WeightTensor {
   const void* data = nullptr;
   std::int64_t expert_stride = 0;  ///< elements, 0 or more, between experts' matrices; unused with widths
   const void* const* matrices = nullptr;  ///< device [experts]; replaces data and expert_stride
+  MatrixMaps maps{};                      ///< of `matrices`, as stored
 };
 
 /// Experts of different widths d_ff, 0..the full one. Weights are then stacked along d_ff: expert e's slice
@@ -73,11 +76,12 @@ struct ExpertGradients {
   std::int64_t expert_stride = 0;      ///< elements from one expert's matrix to the next
   void* data = nullptr;
   void* const* matrices = nullptr;  ///< device [experts]; replaces data and expert_stride
+  MatrixMaps maps{};                ///< of `matrices`; float gradients need none
 };
 
 /// sm90 needs bf16 or fp16 operands; bases, leading dimensions and strides in multiples of 16 bytes; rows of
-/// n elements, a multiple of 8, in 16-bit outputs; one width for all experts; no separate tensors; fewer than
-/// 2^30 rows; and of two tensors that share d_ff, each a multiple of 64 wide.
+/// n elements, a multiple of 8, in 16-bit outputs; one width for all experts; separate tensors with their
+/// maps; fewer than 2^30 rows; and of two tensors that share d_ff, each a multiple of 64 wide.
 struct ProductOptions {
   bool accumulate = false;    ///< add into the output (beta 1) instead of overwriting it (beta 0)
   std::int32_t sm_limit = 0;  ///< > 0: occupy at most this many multiprocessors

@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "product_arguments.hpp"
+#include "sm90/expert_map.cuh"
 #include "sm90/launch_order.hpp"
 #include "sm90/row_tile_product.cuh"
 
@@ -23,14 +24,15 @@ using Memory = RowTileMemory;
 
 struct RowsByWeightsMaps {
   CUtensorMap in[row_boxes];
-  CUtensorMap weights, second_weights;
+  CUtensorMap weights, second_weights;  // unused for separate tensors
   CUtensorMap out;
 };
 
 struct RowsByWeightsPlan {
   const RowTile* tiles;
   const std::int32_t* tile_count;
-  const std::int32_t features;  // n
+  const CUtensorMap *separate, *separate_second;  // maps of separate tensors, or null
+  const std::int32_t features;                    // n
   const std::int32_t k_blocks;
   const std::int32_t split_feature;  // first feature of the second tensor; n where there is none
   const std::int32_t split_k;        // first k of the second tensor; past k where there is none
@@ -71,6 +73,8 @@ __device__ void load_tiles(const RowsByWeightsMaps& maps, const RowsByWeightsPla
     const int box = smallest_box(work.rows.rows);
     const std::uint32_t bytes = work.boxes * subtile_bytes + box_rows(box) * k_block * 2;
     const RaggedCoordinates at = ragged_coordinates(work.rows.row_begin, work.rows.rows, 0);
+    const ExpertMap weights = expert_map(maps.weights, plan.separate, work.rows.expert);
+    const ExpertMap second_weights = expert_map(maps.second_weights, plan.separate_second, work.rows.expert);
     for (int block = 0; block < plan.k_blocks; ++block) {
       wait(memory.empty[ring.stage], ring.parity ^ 1);
       expect_bytes(memory.full[ring.stage], bytes);
@@ -84,8 +88,8 @@ __device__ void load_tiles(const RowsByWeightsMaps& maps, const RowsByWeightsPla
         const int feature = work.first_feature + i * 64;
         const bool second_feature = feature >= plan.split_feature;
         const int weight_feature = second_feature ? feature - plan.split_feature : feature;
-        const CUtensorMap* map = second_k || second_feature ? &maps.second_weights : &maps.weights;
-        load_weights<k_by_n>(memory, ring.stage, i, map, weight_feature, weight_k, work.rows.expert, sharing);
+        const auto [map, matrix] = second_k || second_feature ? second_weights : weights;
+        load_weights<k_by_n>(memory, ring.stage, i, map, weight_feature, weight_k, matrix, sharing);
       }
       ring.advance();
     }
@@ -167,6 +171,10 @@ auto choose_kernel(WeightOrder order) {
                                       : rows_by_weights_kernel<Element, false>;
 }
 
+bool reachable(const ExpertWeights& weights, const WeightTensor& tensor) {
+  return tensor.matrices != nullptr ? tensor.maps.maps != nullptr : weights_addressable(weights, tensor);
+}
+
 }  // namespace
 }  // namespace sm90
 
@@ -182,8 +190,8 @@ bool sm90_can_run(const RowsByWeights& product) {
          product.rows.tile_bound * feature_tiles < (1ll << 31) &&
          sm90::addressable(product.in.data, product.in.leading_dimension, weights.type) &&
          sm90::addressable(product.out.data, product.out.leading_dimension, weights.type) &&
-         sm90::weights_addressable(weights, weights.first) &&
-         (!split || (split_extent % 64 == 0 && sm90::weights_addressable(weights, weights.second)));
+         sm90::reachable(weights, weights.first) &&
+         (!split || (split_extent % 64 == 0 && sm90::reachable(weights, weights.second)));
 }
 
 void launch_sm90(const RowsByWeights& product, Stream stream) {
@@ -196,16 +204,21 @@ void launch_sm90(const RowsByWeights& product, Stream stream) {
   for (int i = 0; i < row_boxes; ++i)
     maps.in[i] =
         ragged_map(product.in.data, weights.k, product.in.leading_dimension, weights.type, box_rows(i));
-  maps.weights = weight_map(weights, weights.first.data, weights.first.expert_stride, tensor_k, tensor_n);
-  maps.second_weights =
-      split ? weight_map(weights, weights.second.data, weights.second.expert_stride, tensor_k, tensor_n)
-            : maps.weights;
   maps.out = ragged_map(product.out.data, weights.n, product.out.leading_dimension, weights.type, 64);
+  const auto stack_map = [&](const WeightTensor& tensor) {
+    return tensor.matrices != nullptr
+               ? maps.out
+               : weight_map(weights, tensor.data, tensor.expert_stride, tensor_k, tensor_n);
+  };
+  maps.weights = stack_map(weights.first);
+  maps.second_weights = split ? stack_map(weights.second) : maps.weights;
 
   const auto n = static_cast<std::int32_t>(weights.n), k = static_cast<std::int32_t>(weights.k);
   const auto feature_tiles = static_cast<std::uint32_t>(ceil_div(n, tile_m));
   const RowsByWeightsPlan plan{product.rows.tiles,
                                product.rows.tile_count,
+                               separate_maps(weights.first),
+                               separate_maps(weights.second),
                                n,
                                static_cast<std::int32_t>(ceil_div(k, k_block)),
                                split && product.split_n ? n / 2 : n,

@@ -13,6 +13,7 @@
 #include <algorithm>
 
 #include "product_arguments.hpp"
+#include "sm90/expert_map.cuh"
 #include "sm90/expert_order.hpp"
 #include "sm90/launch_order.hpp"
 #include "sm90/ragged_map.hpp"
@@ -29,7 +30,7 @@ constexpr int tile_n = Memory::tile_n;
 
 struct WeightGradientMaps {
   CUtensorMap a, b;
-  CUtensorMap dw;  // unused for float gradients
+  CUtensorMap dw;  // unused for float gradients and separate ones
 };
 
 constexpr int most_experts = 4096;
@@ -47,7 +48,9 @@ struct WeightGradientPlan {
   const std::int32_t m, n;
   const TileRaster raster;  // of one expert: row tiles along m, column tiles along n
   const bool accumulate;
-  float* const float_dw;  // float gradients are written from registers
+  const CUtensorMap* separate;     // maps of separate 16-bit gradients, or null
+  float* const float_dw;           // float gradients are written from registers
+  void* const* const separate_dw;  // separate gradients, or null
   const std::int64_t leading_dimension, expert_stride;
 };
 
@@ -109,7 +112,8 @@ __device__ void store_floats(const WeightGradientPlan& plan, const Work& work, i
                              const float (&d)[64]) {
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int columns = min(tile_n, plan.n - work.first_n);
-  float* const matrix = plan.float_dw + work.expert * plan.expert_stride;
+  float* const matrix = plan.separate_dw != nullptr ? static_cast<float*>(plan.separate_dw[work.expert])
+                                                    : plan.float_dw + work.expert * plan.expert_stride;
 #pragma unroll
   for (int j = 0; j < tile_n / 8; ++j)
 #pragma unroll
@@ -169,10 +173,14 @@ __device__ void store_tiles(const WeightGradientMaps& maps, const WeightGradient
   for_each_tile(plan, order, [&](const Work& work) {
     const int active = active_subtiles(plan, work, warpgroup);
     if (active == 0) return;
-    storer.store(active, column_parts(plan, work), [&](int subtile, int part) {
-      const int m = work.first_m + (consumer_warpgroups * subtile + warpgroup) * 64;
-      return BoxCoordinates<3>{{work.first_n + part * 64, m, work.expert}};
-    });
+    const ExpertMap dw = expert_map(maps.dw, plan.separate, work.expert);
+    for (int part = 0; part < column_parts(plan, work); ++part)
+      storer.store_part(
+          active, [&](int) { return dw.map; },
+          [&](int subtile) {
+            const int m = work.first_m + (consumer_warpgroups * subtile + warpgroup) * 64;
+            return BoxCoordinates<3>{{work.first_n + part * 64, m, dw.matrix}};
+          });
   });
   storer.finish();
 }
@@ -220,14 +228,15 @@ TileRaster raster_of(const ExpertGradients& dw) {
 
 bool sm90_can_run(const RowsTransposedByRows& product) {
   const ExpertGradients& dw = product.dw;
+  const bool separate = dw.matrices != nullptr;
   const bool output_addressable =
       dw.type == ElementType::fp32 ||
-      (dw.n % 8 == 0 && sm90::addressable(dw.data, dw.leading_dimension, dw.type) &&
-       sm90::addressable(dw.data, dw.expert_stride, dw.type));
+      (dw.n % 8 == 0 && (separate ? dw.maps.maps != nullptr
+                                  : sm90::addressable(dw.data, dw.leading_dimension, dw.type) &&
+                                        sm90::addressable(dw.data, dw.expert_stride, dw.type)));
   const std::int64_t tiles = ceil_div(dw.m, sm90::tile_m) * ceil_div(dw.n, sm90::tile_n);
-  return product.a.type != ElementType::fp32 && dw.matrices == nullptr && output_addressable &&
-         dw.experts <= sm90::most_experts && dw.m < (1 << 30) && dw.n < (1 << 30) &&
-         product.rows.rows_bound < sm90::ragged_rows &&
+  return product.a.type != ElementType::fp32 && output_addressable && dw.experts <= sm90::most_experts &&
+         dw.m < (1 << 30) && dw.n < (1 << 30) && product.rows.rows_bound < sm90::ragged_rows &&
          tiles < (1ll << 31) / std::max<std::int64_t>(dw.experts, 1) &&
          sm90::addressable(product.a.data, product.a.leading_dimension, product.a.type) &&
          sm90::addressable(product.b.data, product.b.leading_dimension, product.b.type);
@@ -240,9 +249,10 @@ void launch_sm90(const RowsTransposedByRows& product, Stream stream) {
   WeightGradientMaps maps;
   maps.a = ragged_map(product.a.data, dw.m, product.a.leading_dimension, type, k_block);
   maps.b = ragged_map(product.b.data, dw.n, product.b.leading_dimension, type, k_block);
-  maps.dw = dw.type == ElementType::fp32 ? maps.a
-                                         : matrix_map(dw.data, dw.n, dw.m, dw.experts, dw.leading_dimension,
-                                                      dw.expert_stride, dw.type);
+  const bool no_map = dw.type == ElementType::fp32 || dw.matrices != nullptr;
+  maps.dw =
+      no_map ? maps.a
+             : matrix_map(dw.data, dw.n, dw.m, dw.experts, dw.leading_dimension, dw.expert_stride, dw.type);
   const WeightGradientPlan plan{product.rows.row_begin,
                                 product.rows.row_count,
                                 static_cast<std::int32_t>(dw.experts),
@@ -251,7 +261,9 @@ void launch_sm90(const RowsTransposedByRows& product, Stream stream) {
                                 static_cast<std::int32_t>(dw.n),
                                 raster_of(dw),
                                 product.accumulate,
+                                separate_maps(dw),
                                 dw.type == ElementType::fp32 ? static_cast<float*>(dw.data) : nullptr,
+                                dw.matrices,
                                 dw.leading_dimension,
                                 dw.expert_stride};
   const std::uint32_t blocks = std::min(plan.size, static_cast<std::uint32_t>(product.multiprocessors));

@@ -70,11 +70,21 @@ std::size_t tensor_bytes(std::int64_t experts, const ProductShape& shape) {
               element_bytes(shape.type));
 }
 
-/// Expert e's matrix lies where expert E-1-e's would in one allocation.
-std::vector<void*> reversed_matrices(unsigned char* data, std::int64_t experts, std::int64_t matrix_bytes) {
+/// Memory that reversed_matrices needs.
+std::size_t prepared_bytes(bool separate, std::int64_t experts) {
+  return separate ? separate_matrices_bytes(experts) : 0;
+}
+
+/// Separate matrices [rows, columns]: expert e's lies where expert E-1-e's would in one allocation.
+SeparateMatrices reversed_matrices(const DeviceBuffer<unsigned char>& data, std::int64_t experts,
+                                   std::int64_t rows, std::int64_t columns, std::int64_t leading_dimension,
+                                   ElementType type, const DeviceBuffer<unsigned char>& prepared) {
+  const std::int64_t matrix_bytes = rows * leading_dimension * element_bytes(type);
   std::vector<void*> matrices;
-  for (std::int64_t e = 0; e < experts; ++e) matrices.push_back(data + (experts - 1 - e) * matrix_bytes);
-  return matrices;
+  for (std::int64_t e = 0; e < experts; ++e)
+    matrices.push_back(data.data() + (experts - 1 - e) * matrix_bytes);
+  return prepare_separate_matrices(matrices, rows, columns, leading_dimension, type, prepared.data(),
+                                   prepared.size(), nullptr);
 }
 
 void require_right(const ProductErrors& errors, ElementType out_type, ElementType in_type) {
@@ -124,21 +134,23 @@ DeviceWeights::DeviceWeights(std::int64_t experts, const ProductShape& shape, st
       second_(shape.two_tensors ? tensor_bytes(experts, shape) : 0),
       d_ff_(shape.widths),
       d_ff_begin_(running_sum(widths_in_one_tensor(shape))),
-      first_matrices_(shape.separate ? size(experts) : 0),
-      second_matrices_(shape.separate && shape.two_tensors ? size(experts) : 0) {
+      first_prepared_(prepared_bytes(shape.separate, experts)),
+      second_prepared_(prepared_bytes(shape.separate && shape.two_tensors, experts)) {
   view_.leading_dimension = leading_dimension_of(tensor_columns(shape), shape);
   const std::int64_t stride = tensor_shape(shape).outer * view_.leading_dimension;
-  const std::int64_t matrix_bytes = stride * element_bytes(shape.type);
   if (shape.separate) {
-    first_matrices_.upload(reversed_matrices(first_.data(), experts, matrix_bytes));
-    view_.first.matrices = first_matrices_.data();
-    if (shape.two_tensors) {
-      second_matrices_.upload(reversed_matrices(second_.data(), experts, matrix_bytes));
-      view_.second.matrices = second_matrices_.data();
-    }
+    const auto separate = [&](const DeviceBuffer<unsigned char>& data,
+                              const DeviceBuffer<unsigned char>& prepared) {
+      const SeparateMatrices matrices =
+          reversed_matrices(data, experts, tensor_shape(shape).outer, tensor_shape(shape).inner,
+                            view_.leading_dimension, shape.type, prepared);
+      return WeightTensor{nullptr, 0, matrices.matrices, matrices.maps};
+    };
+    view_.first = separate(first_, first_prepared_);
+    if (shape.two_tensors) view_.second = separate(second_, second_prepared_);
   } else {
-    view_.first = {first_.data(), stride, nullptr};
-    if (shape.two_tensors) view_.second = {second_.data(), stride, nullptr};
+    view_.first = {first_.data(), stride};
+    if (shape.two_tensors) view_.second = {second_.data(), stride};
   }
   if (!shape.widths.empty()) view_.widths = {d_ff_.data(), d_ff_begin_.data()};
   // Outputs are then of order one.
@@ -201,7 +213,7 @@ WeightGradientCase::WeightGradientCase(const ExpertRows& expert_rows, const Prod
       b(rows.rows_bound, shape.n, shape, shape.type),
       before(rows.experts * shape.k, shape.n, shape, gradient_type),
       out(rows.experts * shape.k, shape.n, shape, gradient_type),
-      matrices(shape.separate ? size(rows.experts) : 0) {
+      prepared(prepared_bytes(shape.separate, rows.experts)) {
   fill_rows(rows, a.view(), shape.k, nullptr, 1.0f, seed);
   fill_rows(rows, b.view(), shape.n, nullptr, 1.0f, seed + 1);
   gradients.type = gradient_type;
@@ -212,9 +224,10 @@ WeightGradientCase::WeightGradientCase(const ExpertRows& expert_rows, const Prod
   gradients.expert_stride = shape.k * out.leading_dimension;
   gradients.data = out.buffer.data();
   if (shape.separate) {
-    matrices.upload(reversed_matrices(out.buffer.data(), rows.experts,
-                                      gradients.expert_stride * element_bytes(gradient_type)));
-    gradients.matrices = matrices.data();
+    const SeparateMatrices separate = reversed_matrices(out.buffer, rows.experts, shape.k, shape.n,
+                                                        out.leading_dimension, gradient_type, prepared);
+    gradients.matrices = separate.matrices;
+    gradients.maps = separate.maps;
   }
   if (shape.accumulate) {
     // All experts' gradients as the rows of one expert.

@@ -67,7 +67,7 @@ class DeviceWeights {
   ExpertWeights view_;
   DeviceBuffer<unsigned char> first_, second_;
   DeviceBuffer<std::int32_t> d_ff_, d_ff_begin_;
-  DeviceBuffer<void*> first_matrices_, second_matrices_;
+  DeviceBuffer<unsigned char> first_prepared_, second_prepared_;  // of separate tensors
 };
 
 /// sdd or dsd.
@@ -109,7 +109,7 @@ class WeightGradientCase {
   const ExpertRows rows;
   const ProductShape shape;
   DeviceMatrix a, b, before, out;
-  DeviceBuffer<void*> matrices;
+  DeviceBuffer<unsigned char> prepared;  // of separate gradients
   ExpertGradients gradients;
 };
 

@@ -118,6 +118,31 @@ TEST_CASE("product checks: two tensors halve an even dimension") {
         "weights.leading_dimension");
 }
 
+TEST_CASE("product checks: maps of separate tensors are those of matrices of this shape") {
+  const auto separate = [](auto& tensor, std::int64_t rows, std::int64_t columns) {
+    tensor.matrices = reinterpret_cast<void**>(memory);
+    tensor.maps = {memory, rows, columns, 12, ElementType::bf16};
+  };
+  CHECK(refused([&](auto& p) { separate(p.weights.first, 8, 12); }) == "nothing");
+  CHECK(refused([&](auto& p) { separate(p.weights.first, 12, 8); }) == "weights.first.maps.rows");
+  CHECK(refused([&](auto& p) { separate(p.weights.first, 8, 11); }) == "weights.first.maps.columns");
+  CHECK(refused([&](auto& p) {
+          separate(p.weights.first, 8, 12);
+          p.weights.leading_dimension = 16;
+        }) == "weights.first.maps.leading_dimension");
+  CHECK(refused([&](auto& p) {
+          separate(p.weights.first, 8, 12);
+          p.weights.first.maps.type = ElementType::fp16;
+        }) == "weights.first.maps.type");
+  CHECK(refused([&](auto& p) {  // each of two tensors holds half of n
+          p.weights.second = p.weights.first;
+          p.split_n = true;
+          separate(p.weights.second, 8, 12);
+        }) == "weights.second.maps.columns");
+  CHECK(refused_gradient([&](auto& p) { separate(p.dw, 8, 12); }) == "nothing");
+  CHECK(refused_gradient([&](auto& p) { separate(p.dw, 12, 12); }) == "dw.maps.rows");
+}
+
 TEST_CASE("product checks: the output has memory of its own") {
   CHECK(refused([](auto& p) { p.out.data = memory + 100; }) == "the output");
   CHECK(refused([](auto& p) { p.out.data = memory + 2048; }) == "the output");

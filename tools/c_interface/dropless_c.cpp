@@ -125,7 +125,7 @@ MutableRowsView output_from_c(const dropless_rows_view& view) {
 }
 
 WeightTensor from_c(const dropless_weight_tensor& tensor) {
-  return {tensor.data, tensor.expert_stride, tensor.matrices};
+  return {tensor.data, tensor.expert_stride, tensor.matrices, {}};
 }
 
 ExpertWeights from_c(const dropless_expert_weights& weights) {
