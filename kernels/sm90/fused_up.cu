@@ -8,8 +8,8 @@
 //   where TMA would have put them.
 // - For glu a tile is 128 units: its first two subtiles are the gate's, the other two up's of the same units,
 //   so that each consumer thread holds gate and up of the same element.
-// - The pre-activation is rounded to the element type before the activation reads it, kept or not: forward
-//   for training, forward for inference and backward see the same values.
+// - Values are rounded where single calls round them, kept or not: fused or composed, for training or for
+//   inference, forward gives the same bits.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -204,11 +204,12 @@ __device__ float row_scale(const FusedUpPlan& plan, const RowTile& rows, int row
   return plan.scales[plan.row_to_assignment == nullptr ? place : plan.row_to_assignment[place]];
 }
 
-/// Turns one part of the products into p: scaled, biased, and rounded to the element type.
+/// Turns one part of the products into p, rounded to the element type after each step, as single calls round.
 template <class Element, int size>
 __device__ __forceinline__ void pre_activate(const FusedUpPlan& plan, const Work& work,
                                              const ThreadBias& bias, int part,
                                              float (&d)[subtiles_per_warpgroup][size]) {
+  const bool plain = plan.scales == nullptr && plan.bias == nullptr;
 #pragma unroll
   for (int j = 0; j < 8; ++j) {
     if (part * 32 + j * 4 >= size) break;
@@ -221,8 +222,10 @@ __device__ __forceinline__ void pre_activate(const FusedUpPlan& plan, const Work
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         float* const p = &d[subtile][part * 32 + j * 4 + i * 2];
-        const float2 rounded = unpack<Element>(pack<Element>(scale[0] * p[0] + bias.value[subtile][i],
-                                                             scale[1] * p[1] + bias.value[subtile][i]));
+        float2 rounded = unpack<Element>(pack<Element>(p[0], p[1]));
+        if (!plain)
+          rounded = unpack<Element>(pack<Element>(fmaf(scale[0], rounded.x, bias.value[subtile][i]),
+                                                  fmaf(scale[1], rounded.y, bias.value[subtile][i])));
         p[0] = rounded.x, p[1] = rounded.y;
       }
   }
