@@ -27,7 +27,8 @@ std::optional<FusedUp> plan_fused_up(const Layer& layer, const RowsView& x_rows,
                       kept_p,
                       h,
                       multiprocessors_within(layer.options.sm_limit)};
-  const bool possible = fusion != UpFusion::none && layer.options.path != KernelPath::portable &&
+  const bool possible = fusion != UpFusion::none && !layer.options.composed &&
+                        layer.options.path != KernelPath::portable &&
                         current_device_properties().compute_capability == 90 && sm90_can_run(fused);
   return possible ? std::optional(fused) : std::nullopt;
 }

@@ -160,7 +160,7 @@ void print(const Json& result) {
   fmt::print(" | workspace {} B\n", result["workspace_bytes"].get<std::size_t>());
   if (!result.contains("steps_us")) return;
   for (const auto& [name, us] : result["steps_us"].items())
-    fmt::print("    {:<26} {:>9.1f} us\n", name, us.get<double>());
+    fmt::print("    {:<32} {:>9.1f} us\n", name, us.get<double>());
 }
 
 void print_summary(const Json& cases) {

@@ -2,8 +2,10 @@
 #include "layer_steps.hpp"
 
 #include "device_fill.hpp"
+#include "device_properties.hpp"
 #include "dropless/permutation.hpp"
 #include "expert_mlp_steps.hpp"
+#include "fused_up.hpp"
 
 namespace dropless::benchmark {
 namespace {
@@ -56,6 +58,25 @@ std::vector<Contestant> LayerSteps::calls() const {
       {"down", [=](std::int64_t) { dsd(expert_rows, h_read, mlp.down, rows, {}, stream); }},
       {"combine",
        [=](std::int64_t) { combine(order, rows_read, batch.routing_weights, out, d_model, false, stream); }}};
+  const UpFusion fusion = up_fusion(expert_rows.rows_bound, expert_rows.experts, d_model);
+  const bool gathers = fusion == UpFusion::gathering;
+  const FusedUp fused{expert_rows,
+                      gathers ? batch.x : rows_read,
+                      gathers,
+                      order.tokens,
+                      static_cast<std::int32_t>(order.top_k),
+                      topology_.row_to_assignment,
+                      nullptr,
+                      mlp.up,
+                      nullptr,
+                      mlp.kind,
+                      mlp.activation,
+                      {},
+                      h,
+                      current_device_properties().multiprocessors};
+  if (fusion != UpFusion::none && current_device_properties().compute_capability == 90 && sm90_can_run(fused))
+    calls.insert(calls.begin() + 4, {gathers ? "fused gather, up and activation" : "fused up and activation",
+                                     [=](std::int64_t) { launch_sm90(fused, stream); }});
   if (!backward_) return calls;
   ActivationBackward backward;
   backward.p = read(p);
