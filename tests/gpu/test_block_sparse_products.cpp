@@ -79,7 +79,7 @@ TEST_CASE("block-sparse products: every block, type and transpose at one size", 
     }
 }
 
-TEST_CASE("dense dimensions that are no multiple of anything", "[block_sparse][small]") {
+TEST_CASE("dense dimensions that are no multiple of anything", "[block_sparse]") {
   for (const ElementType type : {ElementType::bf16, ElementType::fp16, ElementType::fp32})
     for (const bool aligned : {false, true})
       for (const std::int64_t odd : {1, 7, 9, 33, 130, 257, 328})

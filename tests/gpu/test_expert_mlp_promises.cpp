@@ -44,7 +44,7 @@ std::vector<T> reordered(const std::vector<T>& values, const std::vector<std::si
 
 }  // namespace
 
-TEST_CASE("a token's output and input gradient have the same bits in any batch", "[small]") {
+TEST_CASE("a token's output and input gradient have the same bits in any batch") {
   for (const RoutingWeightPlace place : {RoutingWeightPlace::output, RoutingWeightPlace::input}) {
     ExpertMlpShape shape = some_shape(250, 2, 6, 72, 104);
     shape.weight_place = place;
