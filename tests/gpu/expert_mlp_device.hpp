@@ -33,6 +33,16 @@ void require_close(const NamedValues& results, const NamedValues& expected, Elem
 /// derivative jumps: a rounded p may lie on the other side of the jump.
 enum class LayerValues { any, exact };
 
+/// Which of DeviceLayer::bits() is what: those that are by token, and so do not depend on the batch.
+constexpr std::size_t out_bits = 0, x_gradient_bits = 1, weights_gradient_bits = 7;
+constexpr std::size_t bits_by_token[] = {out_bits, x_gradient_bits, weights_gradient_bits};
+
+/// Checks without printing thousands of numbers.
+inline void check_same_bits(const std::vector<unsigned char>& left, const std::vector<unsigned char>& right) {
+  const bool same = left == right;
+  CHECK(same);
+}
+
 class DeviceLayer {
  public:
   /// Scales the case's weights so that values are of order one, and rounds all its operands to `type`. Rows
