@@ -35,8 +35,8 @@ namespace dropless {
 struct ExpertMlp {
   MlpKind kind = MlpKind::glu;
   Activation activation{};
-  ExpertWeights up;
-  ExpertWeights down;
+  ExpertWeights up{};
+  ExpertWeights down{};
   const void* up_bias = nullptr;    ///< [experts, up.n], in the order of an expert's up columns
   const void* down_bias = nullptr;  ///< [experts, down.n]
 };
