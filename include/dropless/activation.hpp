@@ -4,7 +4,9 @@
 //   glu       h = f(min(g, limit)) * (clamp(u, -limit, limit) + up_offset)     g, u: gate and up columns
 //
 // The derivative is 0 at relu's corner, and passes where g or u lies on a limit. With the default parameters
-// glu is f(g) * u. gpt-oss is silu with alpha 1.702, limit 7, up_offset 1.
+// glu is f(g) * u. gpt-oss is silu with alpha 1.702, limit 7, up_offset 1. (Its checkpoints interleave
+// gate and up: n_by_k weights are read in place as two tensors, the second one row further, with twice the
+// leading dimension; k_by_n weights and biases must be split first.)
 #pragma once
 #include <cstdint>
 #include <limits>

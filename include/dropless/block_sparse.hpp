@@ -30,7 +30,7 @@ namespace dropless {
 struct BlockSparseMatrix {
   ElementType type = ElementType::bf16;
   std::int64_t block = 128;
-  std::int64_t rows = 0, columns = 0;  ///< multiples of block
+  std::int64_t rows = 0, columns = 0;  ///< as stored; multiples of block
   std::int64_t nonzero_blocks = 0;
   const std::int32_t* offsets = nullptr;                    ///< [rows / block + 1]
   const std::int32_t* row_indices = nullptr;                ///< [nonzero_blocks]
@@ -64,10 +64,12 @@ DenseMatrix transposed(const DenseMatrix& matrix);
 /// Hopper kernel finds block rows that share operands.
 void sdd(const DenseMatrix& a, const DenseMatrix& b, const BlockSparseMatrix& out, Stream stream,
          KernelPath path = KernelPath::automatic);
-/// out = a * b with a block-sparse. Rows of out without blocks become zeros.
+/// out = a * b with a block-sparse. Rows of out without blocks become zeros. Reads a's offsets and
+/// column_indices; of an `a` that is transposed, its transposed view.
 void dsd(const BlockSparseMatrix& a, const DenseMatrix& b, const DenseMatrix& out, Stream stream,
          KernelPath path = KernelPath::automatic);
-/// out = a * b with b block-sparse. Columns of out without blocks become zeros.
+/// out = a * b with b block-sparse. Columns of out without blocks become zeros. Reads b's transposed view; of
+/// a `b` that is transposed, offsets and column_indices.
 void dds(const DenseMatrix& a, const BlockSparseMatrix& b, const DenseMatrix& out, Stream stream,
          KernelPath path = KernelPath::automatic);
 

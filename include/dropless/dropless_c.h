@@ -1,6 +1,7 @@
 /* The C interface of dropless, for other languages: the shared library dropless_c. Every function does what
  * the C++ function of the same name does (topology.hpp, expert_rows.hpp, expert_products.hpp, expert_mlp.hpp
- * say what, with shapes and units), and every structure has the fields of its C++ counterpart.
+ * say what, with shapes and units), and every structure has the fields of its C++ counterpart, but
+ * for the maps of separate tensors, which therefore run the portable path here.
  *
  * Functions return DROPLESS_OK or say what went wrong; dropless_last_error() then holds the sentence. No
  * exception leaves the library. Device memory is the caller's throughout; work goes to the given stream only,

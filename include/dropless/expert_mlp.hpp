@@ -64,7 +64,8 @@ struct ExpertMlpBatch {
   RowsView x;                              ///< [tokens, d_model]
 };
 
-/// Bytes of device memory. Workspace dies with the call. What forward saves for backward is
+/// Bytes of device memory. Workspace is free again once the stream has passed the call. What forward saves
+/// for backward is
 ///   round_up(topology_metadata_bytes(bounds), 256) + rows * up.n * 2,   rows = tokens * top_k,
 /// and nothing else: backward recomputes h from it. Inference saves nothing.
 std::size_t expert_mlp_saved_bytes(const ExpertMlp& mlp, const TopologyBounds& bounds);
@@ -81,38 +82,42 @@ struct DeviceMemory {
 
 /// out: [tokens, d_model]. A token without rows gets zeros (or keeps its values when accumulating). `saved`
 /// with null data: inference. Returns the topology it built, which lives in `saved`, or in `workspace` until
-/// that is reused. Throws Error for operands that do not fit together or memory that is too short.
+/// that is reused. Ids out of range are skipped and counted: check(topology, stream) tells. Throws Error for
+/// operands that do not fit together or memory that is too short.
 Topology expert_mlp_forward(const ExpertMlp& mlp, const ExpertMlpBatch& batch, const MutableRowsView& out,
                             const ExpertMlpOptions& options, DeviceMemory saved, DeviceMemory workspace,
                             Stream stream);
 
-/// What backward writes. A null pointer leaves that gradient out.
+/// What backward writes. A null pointer leaves that gradient out. With widths gradients are not stacked: each
+/// is of full size, an expert's columns of up (gate, then up, side by side; with `second` each in its own)
+/// and rows of down come first, and the rest gets zeros. Biases lie likewise, gate and up side by side.
 struct ExpertMlpGradients {
-  MutableRowsView x;                 ///< [tokens, d_model]; zeros for a token without rows
-  ExpertGradients up;                ///< m = d_model, n = up.n; zeros for an expert without rows
-  ExpertGradients up_second;         ///< where up has `second`: its own tensor, and `up` that of the first
-  ExpertGradients down;              ///< m = d_ff, n = d_model
-  float* up_bias = nullptr;          ///< [experts, up.n]
-  float* down_bias = nullptr;        ///< [experts, down.n]
+  MutableRowsView x;           ///< [tokens, d_model]; zeros for a token without rows
+  ExpertGradients up;          ///< m = d_model, n = up.n, or half of it where up has `second`; zeros for
+                               ///< an expert without rows
+  ExpertGradients up_second;   ///< where up has `second`: its own tensor, and `up` that of the first
+  ExpertGradients down;        ///< m = d_ff, n = d_model
+  float* up_bias = nullptr;    ///< [experts, up.n]
+  float* down_bias = nullptr;  ///< [experts, down.n]
   float* routing_weights = nullptr;  ///< [tokens, top_k]; zero where the assignment is no row
 };
 
-/// The gradients of what forward computed from the same mlp, batch and options with this `saved`, which is
-/// not changed. out_gradient: [tokens, d_model].
+/// The gradients of what forward computed from the same mlp, batch (values too), weight_place and
+/// output_scale with this `saved`, which is not changed. out_gradient: [tokens, d_model].
 void expert_mlp_backward(const ExpertMlp& mlp, const ExpertMlpBatch& batch, const RowsView& out_gradient,
                          const ExpertMlpGradients& gradients, const ExpertMlpOptions& options,
                          DeviceMemory saved, DeviceMemory workspace, Stream stream);
 
 /// Rows that are in expert order already, for callers with a dispatch of their own.
 struct ExpertMlpRows {
-  ExpertRows rows;
+  ExpertRows rows;                     ///< of prepare_expert_rows, or a topology's
   const float* row_weights = nullptr;  ///< [rows_bound]; null exactly where weight_place is none
   RowsView x;                          ///< [rows_bound, d_model]
 };
 
-/// The same layer from rows to rows, y[r, :] = output_scale * weight[r] * (...), without topology and
-/// combine. What is saved is rows_bound * up.n * 2 bytes. y: [rows_bound, d_model]; only the experts' rows
-/// are written.
+/// The same layer from rows to rows, y[r, :] = output_scale * weight[r] * (...) (+ y[r, :]), without topology
+/// and combine. What is saved is rows_bound * up.n * 2 bytes. y: [rows_bound, d_model]; only the experts'
+/// rows are written.
 std::size_t expert_mlp_rows_saved_bytes(const ExpertMlp& mlp, const ExpertRows& rows);
 std::size_t expert_mlp_rows_forward_workspace_bytes(const ExpertMlp& mlp, const ExpertRows& rows,
                                                     const ExpertMlpOptions& options, bool saves);

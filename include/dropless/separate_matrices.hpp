@@ -29,13 +29,15 @@ struct SeparateMatrices {
 /// Device bytes that prepare_separate_matrices fills.
 std::size_t separate_matrices_bytes(std::int64_t experts);
 
-/// Prepares matrices[e], each [rows, columns] as it is stored, to be read as weights in either order or
-/// written as gradients. `memory` (device, 64-byte aligned) stays the caller's and must outlive the result;
-/// the matrices may change their values, not their addresses. There are no maps where this GPU is not of
-/// compute capability 9.0, the type is float, or an address or the leading dimension is no multiple of 16
-/// bytes. Enqueues copies on `stream` and waits for it: a call for load time, not for a capture. Throws Error
-/// for null or misaligned matrices, no rows or columns, a leading dimension below the columns and short
-/// memory.
+/// Prepares matrices[e], each [rows, columns] as it is stored (weights k_by_n: k rows, n_by_k: n rows; with
+/// `second` half of the d_ff side), to be read as weights in either order or written as gradients:
+/// weights.first = {nullptr, 0, prepared.matrices, prepared.maps}. `matrices` is a host array, read during
+/// the call. As weights each must be a multiple of 16 bytes; gradients may lie elsewhere, and have no maps
+/// then. `memory` (device, 64-byte aligned) stays the caller's and must outlive the result; the matrices may
+/// change their values, not their addresses. There are no maps where this GPU is not of compute
+/// capability 9.0, the type is float, or an address or the leading dimension is no multiple of 16 bytes.
+/// Enqueues copies on `stream` and waits for it: a call for load time, not for a capture. Throws Error for
+/// null or misaligned matrices, no rows or columns, a leading dimension below the columns and short memory.
 SeparateMatrices prepare_separate_matrices(ArrayView<void* const> matrices, std::int64_t rows,
                                            std::int64_t columns, std::int64_t leading_dimension,
                                            ElementType type, void* memory, std::size_t memory_bytes,

@@ -73,8 +73,8 @@ Topology build_topology(const RouterIds& ids, const TopologyBounds& bounds, void
                         std::size_t metadata_bytes, void* workspace, std::size_t workspace_bytes,
                         Stream stream);
 
-/// Waits for `stream` and gives the counters; throws Error where ids were out of range. The one call that
-/// synchronises.
+/// Waits for `stream` and gives the counters; throws Error where ids were out of range. Beside the
+/// load-time prepare_separate_matrices, the one call that synchronises.
 TopologyStatus check(const Topology& topology, Stream stream);
 
 }  // namespace dropless
