@@ -14,7 +14,10 @@ class LogTrace : public Trace {
  public:
   LogTrace(BatchLog log, TraceInfo info, const TraceOptions& options)
       : log_(std::move(log)), info_(std::move(info)) {
-    if (log_.layers.empty()) throw FileError(info_.path, "", "holds no routing records");
+    if (log_.layers.empty())
+      throw FileError(
+          info_.path, "",
+          "holds no routing records (ids under topk_ids, ..., or counts under tokens_per_expert, ...)");
     info_.counts_only = log_.counts;
     info_.top_k = log_.top_k > 0 ? log_.top_k : options.top_k > 0 ? options.top_k : info_.top_k;
     info_.cumulative = info_.cumulative && !options.batched;

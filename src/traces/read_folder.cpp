@@ -69,9 +69,9 @@ std::unique_ptr<Trace> open_folder(const std::string& path, const TraceOptions& 
         fmt::format("The same step and layer of {} ranks' files were summed into one batch.", logs.size()));
     return open_log_trace(sum_ranks(path, logs), std::move(info), options);
   }
-  throw FileError(
-      path, "",
-      "a folder without per-rank files (rank*.safetensors, router_trace_rank*.jsonl, *.csv); name a file");
+  throw FileError(path, "",
+                  "a folder without per-rank files (rank*.safetensors, router_trace_rank*.jsonl, *.jsonl, "
+                  "*.csv); name a file");
 }
 
 }  // namespace dropless::traces

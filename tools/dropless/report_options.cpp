@@ -3,24 +3,25 @@
 
 #include <CLI/CLI.hpp>
 
+#include "above_zero.hpp"
+
 using namespace dropless;
 
 ReportFigures::ReportFigures(CLI::App& command) : widths_(command) {
   command.add_option("--hardware", hardware_,
                      "GPU to model times of (data/hardware.json): A100, H100 or H200");
   command.add_option("--peak", peak_, "Peak of the matrix arithmetic, GFLOP/s, instead of the GPU's")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero);
   command.add_option("--bandwidth", bandwidth_, "Memory bandwidth, GB/s, instead of the GPU's")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero);
   command.add_option("--calibrate", measurements_,
                      "Fit the time model to the products measured in this file (data/benchmarks/h200.json)");
-  command.add_option("--sms", options_.sms, "Multiprocessors, to count tiles and waves")
-      ->check(CLI::PositiveNumber);
+  command.add_option("--sms", options_.sms, "Multiprocessors, to count tiles and waves")->check(above_zero);
   command
       .add_option("--policy", options_.policies,
                   "Layout policy, any number of times (report --explain policies lists them)")
       ->allow_extra_args(false);
-  ranks_ = command.add_option("--ranks", options_.ranks, "Expert-parallel ranks")->check(CLI::PositiveNumber);
+  ranks_ = command.add_option("--ranks", options_.ranks, "Expert-parallel ranks")->check(above_zero);
   command
       .add_option("--placement", options_.placement,
                   "Experts on ranks: contiguous, strided, balanced (by the first half of the batches) or a "

@@ -3,13 +3,15 @@
 
 #include <CLI/CLI.hpp>
 
+#include "above_zero.hpp"
+
 using namespace dropless;
 
 ShapeOptions::ShapeOptions(CLI::App& command) {
   command.add_option("--model", model_, "Known model (data/models.json) or a Hugging Face config.json");
   command.add_option("--mlp", mlp_, "Kind of the expert MLP: linear2 (4ndh FLOPs) or glu (6ndh)");
-  command.add_option("--d-model", d_model_, "Hidden size")->check(CLI::PositiveNumber);
-  command.add_option("--d-ff", d_ff_, "Width of one expert")->check(CLI::PositiveNumber);
+  command.add_option("--d-model", d_model_, "Hidden size")->check(above_zero);
+  command.add_option("--d-ff", d_ff_, "Width of one expert")->check(above_zero);
   command.add_option("--dtype", dtype_, "Element type: bf16 (the default), fp16 or fp32");
 }
 

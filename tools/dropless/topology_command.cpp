@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "above_zero.hpp"
 #include "commands.hpp"
 #include "dropless/block_topology.hpp"
 #include "dropless/element_type.hpp"
@@ -126,7 +127,7 @@ void add_topology_command(CLI::App& program) {
       ->delimiter(',');
   command->add_option("--block", arguments->block, "Block size: 16, 32, 64 or 128")->capture_default_str();
   command->add_option("--d-model", arguments->d_model, "Hidden size, for the bytes of the padded input")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero);
   command->add_option("--dtype", arguments->dtype, "Element type of values and input: bf16, fp16 or fp32")
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "Print JSON");

@@ -4,6 +4,8 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 
+#include "above_zero.hpp"
+
 namespace {
 
 using dropless::Error;
@@ -58,9 +60,9 @@ TraceArguments::TraceArguments(CLI::App& command) {
       "Cut a layer's tokens into batches of this many; report takes a list: 1,16,64")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::PositiveNumber);
-  add("--experts", options_.experts, "Experts of a layer")->check(CLI::PositiveNumber);
-  add("--top-k", options_.top_k, "Experts a token chooses")->check(CLI::PositiveNumber);
+      ->check(above_zero);
+  add("--experts", options_.experts, "Experts of a layer")->check(above_zero);
+  add("--top-k", options_.top_k, "Experts a token chooses")->check(above_zero);
   add("--layers", layers_, "Layers to read: 0,4-7");
   command.add_flag("--drop-warmup", options_.drop_warmup, "Leave out the identical rows a layer starts with")
       ->group("How to read the trace");
