@@ -6,11 +6,11 @@
 namespace dropless {
 namespace {
 
-/// Whether every expert's matrix begins at a multiple of 16 bytes with rows that do, as far as the host can
-/// tell. Separate tensors promise it (expert_products.hpp).
+/// Whether every expert's matrix begins at a multiple of 16 bytes with rows that do.
 bool weights_move_by_chunks(const RowsByWeights& product, const WeightTensor& tensor) {
   const ExpertWeights& weights = product.weights;
-  if (tensor.matrices != nullptr) return weights.leading_dimension % chunk_elements == 0;
+  if (tensor.matrices != nullptr)
+    return tensor.maps.on_16_bytes && weights.leading_dimension % chunk_elements == 0;
   if (weights.widths.d_ff != nullptr) {
     const bool d_ff_outermost = product.ragged_n == (weights.order == WeightOrder::n_by_k);
     return d_ff_outermost && moves_by_chunks(tensor.data, weights.leading_dimension);

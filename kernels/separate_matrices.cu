@@ -40,6 +40,12 @@ void check_matrices(ArrayView<void* const> matrices, std::int64_t rows, std::int
   }
 }
 
+bool all_on_16_bytes(ArrayView<void* const> matrices) {
+  for (const void* matrix : matrices)
+    if (reinterpret_cast<std::uintptr_t>(matrix) % 16 != 0) return false;
+  return true;
+}
+
 bool all_addressable(ArrayView<void* const> matrices, std::int64_t leading_dimension, ElementType type) {
   for (const void* matrix : matrices)
     if (!sm90::addressable(matrix, leading_dimension, type)) return false;
@@ -66,7 +72,8 @@ SeparateMatrices prepare_separate_matrices(ArrayView<void* const> matrices, std:
     throw Error("memory", "not aligned", "a multiple of 64 bytes");
   if (experts == 0) return {};
   const Arrays arrays = arrays_of(layout, experts);
-  SeparateMatrices result{arrays.matrices, {nullptr, rows, columns, leading_dimension, type}};
+  SeparateMatrices result{arrays.matrices,
+                          {nullptr, rows, columns, leading_dimension, type, all_on_16_bytes(matrices)}};
 
   std::vector<CUtensorMap> maps;
   if (type != ElementType::fp32 && current_device_properties().compute_capability == 90 &&

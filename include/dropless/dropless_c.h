@@ -135,7 +135,7 @@ typedef struct dropless_rows_view {
 typedef struct dropless_weight_tensor {
   const void* data;
   int64_t expert_stride;
-  const void* const* matrices; /* device [experts], or null */
+  const void* const* matrices; /* device [experts] of multiples of 16 bytes, or null */
 } dropless_weight_tensor;
 
 typedef struct dropless_expert_weights {

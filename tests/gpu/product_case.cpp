@@ -66,8 +66,9 @@ std::int64_t tensor_columns(const ProductShape& shape) {
   return std::max(std::accumulate(widths.begin(), widths.end(), std::int64_t{0}), tensor.inner);
 }
 std::size_t tensor_bytes(std::int64_t experts, const ProductShape& shape) {
-  return size(tensor_rows(experts, shape) * leading_dimension_of(tensor_columns(shape), shape) *
-              element_bytes(shape.type));
+  const std::int64_t matrices =
+      tensor_rows(experts, shape) * leading_dimension_of(tensor_columns(shape), shape);
+  return size((matrices + shape.shift) * element_bytes(shape.type));
 }
 
 /// Memory that reversed_matrices needs.
@@ -75,14 +76,13 @@ std::size_t prepared_bytes(bool separate, std::int64_t experts) {
   return separate ? separate_matrices_bytes(experts) : 0;
 }
 
-/// Separate matrices [rows, columns]: expert e's lies where expert E-1-e's would in one allocation.
-SeparateMatrices reversed_matrices(const DeviceBuffer<unsigned char>& data, std::int64_t experts,
-                                   std::int64_t rows, std::int64_t columns, std::int64_t leading_dimension,
-                                   ElementType type, const DeviceBuffer<unsigned char>& prepared) {
+/// Separate matrices [rows, columns]: expert e's lies where expert E-1-e's would in one allocation at `data`.
+SeparateMatrices reversed_matrices(unsigned char* data, std::int64_t experts, std::int64_t rows,
+                                   std::int64_t columns, std::int64_t leading_dimension, ElementType type,
+                                   const DeviceBuffer<unsigned char>& prepared) {
   const std::int64_t matrix_bytes = rows * leading_dimension * element_bytes(type);
   std::vector<void*> matrices;
-  for (std::int64_t e = 0; e < experts; ++e)
-    matrices.push_back(data.data() + (experts - 1 - e) * matrix_bytes);
+  for (std::int64_t e = 0; e < experts; ++e) matrices.push_back(data + (experts - 1 - e) * matrix_bytes);
   return prepare_separate_matrices(matrices, rows, columns, leading_dimension, type, prepared.data(),
                                    prepared.size(), nullptr);
 }
@@ -141,9 +141,9 @@ DeviceWeights::DeviceWeights(std::int64_t experts, const ProductShape& shape, st
   if (shape.separate) {
     const auto separate = [&](const DeviceBuffer<unsigned char>& data,
                               const DeviceBuffer<unsigned char>& prepared) {
-      const SeparateMatrices matrices =
-          reversed_matrices(data, experts, tensor_shape(shape).outer, tensor_shape(shape).inner,
-                            view_.leading_dimension, shape.type, prepared);
+      const SeparateMatrices matrices = reversed_matrices(
+          data.data() + shape.shift * element_bytes(shape.type), experts, tensor_shape(shape).outer,
+          tensor_shape(shape).inner, view_.leading_dimension, shape.type, prepared);
       return WeightTensor{nullptr, 0, matrices.matrices, matrices.maps};
     };
     view_.first = separate(first_, first_prepared_);
@@ -224,7 +224,7 @@ WeightGradientCase::WeightGradientCase(const ExpertRows& expert_rows, const Prod
   gradients.expert_stride = shape.k * out.leading_dimension;
   gradients.data = out.buffer.data();
   if (shape.separate) {
-    const SeparateMatrices separate = reversed_matrices(out.buffer, rows.experts, shape.k, shape.n,
+    const SeparateMatrices separate = reversed_matrices(out.buffer.data(), rows.experts, shape.k, shape.n,
                                                         out.leading_dimension, gradient_type, prepared);
     gradients.matrices = separate.matrices;
     gradients.maps = separate.maps;

@@ -36,6 +36,7 @@ struct ProductShape {
   WeightOrder order = WeightOrder::k_by_n;
   bool two_tensors = false;
   bool separate = false;             ///< E separate tensors, in another order than the experts
+  std::int64_t shift = 0;            ///< elements by which separate weights lie off multiples of 16 bytes
   std::vector<std::int32_t> widths;  ///< d_ff of each expert, or empty
   std::int64_t pad = 0;              ///< elements between the end of a row and the next, beyond alignment
   bool aligned = true;               ///< leading dimensions are multiples of 8

@@ -42,12 +42,14 @@ TEST_CASE("separate matrices: pointers and maps lie in the caller's memory", "[s
   CHECK(prepared.maps.rows == 64);
   CHECK(prepared.maps.columns == 64);
   CHECK(prepared.maps.leading_dimension == 72);
+  CHECK(prepared.maps.on_16_bytes);
   CHECK(three.memory.guards_intact());
 
   CHECK(three.prepare(68).maps.maps == nullptr);  // 136 bytes
   CHECK(three.prepare(64, ElementType::fp32).maps.maps == nullptr);
   three.pointers[1] = three.values.data() + 4;
   CHECK(three.prepare().maps.maps == nullptr);
+  CHECK_FALSE(three.prepare().maps.on_16_bytes);
 }
 
 TEST_CASE("separate matrices: what is refused", "[separate][small]") {
@@ -67,6 +69,9 @@ TEST_CASE("separate matrices: what is refused", "[separate][small]") {
   CHECK(prepare(64, 64, memory, bytes - 1) == "memory_bytes");
   CHECK(prepare(64, 64, nullptr, bytes) == "memory");
   CHECK(prepare(64, 64, memory + 16, bytes) == "memory");
+  three.pointers[1] = reinterpret_cast<unsigned char*>(three.pointers[1]) + 1;
+  CHECK(prepare(64, 64, memory, bytes) == "matrices[1]");
+  three.pointers[1] = three.values.data();
   three.pointers[2] = nullptr;
   CHECK(prepare(64, 64, memory, bytes) == "matrices[2]");
   CHECK(refused([] { separate_matrices_bytes(-1); }) == "experts");
@@ -101,6 +106,27 @@ TEST_CASE("separate tensors take the Hopper kernels and give the same bits", "[s
       gradient.require_right();
     }
   }
+}
+
+TEST_CASE("separate weights that lie off 16 bytes are read element by element", "[separate][small]") {
+  const DeviceRows rows = packed_rows(uneven_rows);
+  ProductShape stacked;
+  stacked.k = 72;
+  stacked.n = 96;
+  stacked.type = GENERATE(ElementType::bf16, ElementType::fp32);
+  stacked.order = GENERATE(WeightOrder::k_by_n, WeightOrder::n_by_k);
+  stacked.d_ff = GENERATE(DffDimension::n, DffDimension::k);
+  stacked.two_tensors = GENERATE(false, true);
+  ProductShape shifted = stacked;
+  shifted.separate = true;
+  shifted.shift = 1;
+  RowsByWeightsCase one(rows.view(), stacked, 1), several(rows.view(), shifted, 1);
+  CHECK_FALSE(several.can_run(KernelPath::sm90));
+  one.run(KernelPath::portable);
+  several.run(KernelPath::portable);
+  several.require_right();
+  const bool same_bits = one.out.buffer.download() == several.out.buffer.download();
+  CHECK(same_bits);
 }
 
 TEST_CASE("separate tensors without maps take the portable kernels", "[separate][small]") {
