@@ -106,22 +106,58 @@ class DeviceLayer {
       down_bias_gradient_, weights_gradient_;
 };
 
-/// The caller's memory of one batch, of exactly the bytes that are asked for.
-struct LayerMemory {
-  LayerMemory(const DeviceLayer& layer, const ExpertMlpBatch& batch, const ExpertMlpOptions& options)
-      : saved(expert_mlp_saved_bytes(layer.mlp(), batch.bounds)),
-        forward(expert_mlp_forward_workspace_bytes(layer.mlp(), batch.bounds, options, true)),
-        backward(expert_mlp_backward_workspace_bytes(layer.mlp(), batch.bounds, options)) {}
-
-  void run_forward(const DeviceLayer& layer, const ExpertMlpBatch& batch, const MutableRowsView& out,
-                   const ExpertMlpOptions& options, Stream stream = nullptr) const {
-    expert_mlp_forward(layer.mlp(), batch, out, options, view(saved), view(forward), stream);
+/// The layer's two entries, from tokens and from rows, under one name each.
+struct LayerFromTokens {
+  using Batch = ExpertMlpBatch;
+  static std::size_t saved_bytes(const ExpertMlp& mlp, const Batch& batch) {
+    return expert_mlp_saved_bytes(mlp, batch.bounds);
   }
-  void run_backward(const DeviceLayer& layer, const ExpertMlpBatch& batch, const RowsView& out_gradient,
+  static std::size_t forward_bytes(const ExpertMlp& mlp, const Batch& batch,
+                                   const ExpertMlpOptions& options) {
+    return expert_mlp_forward_workspace_bytes(mlp, batch.bounds, options, true);
+  }
+  static std::size_t backward_bytes(const ExpertMlp& mlp, const Batch& batch,
+                                    const ExpertMlpOptions& options) {
+    return expert_mlp_backward_workspace_bytes(mlp, batch.bounds, options);
+  }
+  static constexpr auto forward = expert_mlp_forward;
+  static constexpr auto backward = expert_mlp_backward;
+};
+struct LayerFromRows {
+  using Batch = ExpertMlpRows;
+  static std::size_t saved_bytes(const ExpertMlp& mlp, const Batch& batch) {
+    return expert_mlp_rows_saved_bytes(mlp, batch.rows);
+  }
+  static std::size_t forward_bytes(const ExpertMlp& mlp, const Batch& batch,
+                                   const ExpertMlpOptions& options) {
+    return expert_mlp_rows_forward_workspace_bytes(mlp, batch.rows, options, true);
+  }
+  static std::size_t backward_bytes(const ExpertMlp& mlp, const Batch& batch,
+                                    const ExpertMlpOptions& options) {
+    return expert_mlp_rows_backward_workspace_bytes(mlp, batch.rows, options);
+  }
+  static constexpr auto forward = expert_mlp_rows_forward;
+  static constexpr auto backward = expert_mlp_rows_backward;
+};
+
+/// The caller's memory of one batch, of exactly the bytes that are asked for.
+template <class Entry>
+struct MemoryOfLayer {
+  using Batch = typename Entry::Batch;
+  MemoryOfLayer(const DeviceLayer& layer, const Batch& batch, const ExpertMlpOptions& options)
+      : saved(Entry::saved_bytes(layer.mlp(), batch)),
+        forward(Entry::forward_bytes(layer.mlp(), batch, options)),
+        backward(Entry::backward_bytes(layer.mlp(), batch, options)) {}
+
+  void run_forward(const DeviceLayer& layer, const Batch& batch, const MutableRowsView& out,
+                   const ExpertMlpOptions& options, Stream stream = nullptr) const {
+    Entry::forward(layer.mlp(), batch, out, options, view(saved), view(forward), stream);
+  }
+  void run_backward(const DeviceLayer& layer, const Batch& batch, const RowsView& out_gradient,
                     const ExpertMlpGradients& gradients, const ExpertMlpOptions& options,
                     Stream stream = nullptr) const {
-    expert_mlp_backward(layer.mlp(), batch, out_gradient, gradients, options, view(saved), view(backward),
-                        stream);
+    Entry::backward(layer.mlp(), batch, out_gradient, gradients, options, view(saved), view(backward),
+                    stream);
   }
   static DeviceMemory view(const DeviceBuffer<unsigned char>& buffer) {
     return {buffer.data(), buffer.size()};
@@ -132,5 +168,6 @@ struct LayerMemory {
 
   DeviceBuffer<unsigned char> saved, forward, backward;
 };
+using LayerMemory = MemoryOfLayer<LayerFromTokens>;
 
 }  // namespace dropless::test

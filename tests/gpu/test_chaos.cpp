@@ -2,6 +2,7 @@
 // allocations, broken captures. Every wrong call throws and changes nothing, every right one gives the
 // reference's result, and the library stays of use afterwards.
 #include <cstdlib>
+#include <iterator>
 #include <string>
 #include <thread>
 
@@ -16,15 +17,12 @@ using namespace dropless::test;
 
 namespace {
 
+constexpr std::unique_ptr<ChaosEpisode> (*kinds_of_episode[])(Random&) = {
+    routing_episode,      block_topology_episode, product_episode,
+    block_sparse_episode, layer_episode,          layer_rows_episode};
+
 std::unique_ptr<ChaosEpisode> random_episode(Random& random) {
-  switch (draw(random, 0, 2)) {
-    case 0:
-      return routing_episode(random);
-    case 1:
-      return product_episode(random);
-    default:
-      return block_sparse_episode(random);
-  }
+  return kinds_of_episode[draw(random, 0, std::size(kinds_of_episode) - 1)](random);
 }
 
 /// The calls of one host thread: its episodes in turn over two streams, each among wrong calls.
@@ -86,9 +84,7 @@ using Episodes = std::vector<std::unique_ptr<ChaosEpisode>>;
 Episodes one_of_each(std::uint32_t seed) {
   Random random(seed);
   Episodes episodes;
-  episodes.push_back(routing_episode(random));
-  episodes.push_back(product_episode(random));
-  episodes.push_back(block_sparse_episode(random));
+  for (const auto make : kinds_of_episode) episodes.push_back(make(random));
   return episodes;
 }
 

@@ -1,10 +1,6 @@
 // The expert layer over rows that the caller has in expert order, with gaps between experts, against the
 // CPU's.
-#include <algorithm>
-#include <cmath>
-
-#include "expert_mlp_device.hpp"
-#include "product_case.hpp"
+#include "expert_mlp_rows_case.hpp"
 
 using namespace dropless;
 using namespace dropless::test;
@@ -12,87 +8,26 @@ using namespace dropless::test;
 namespace {
 
 constexpr std::int64_t rows_bound = 150;
-const std::vector<std::int32_t> row_begin{1, 80, 5, 130}, row_count{3, 0, 70, 20};
 
-bool is_row(std::int64_t row) {
-  for (std::size_t e = 0; e < row_begin.size(); ++e)
-    if (row >= row_begin[e] && row < row_begin[e] + row_count[e]) return true;
-  return false;
-}
-
-/// The values of the experts' rows; requires that the others were not written.
-std::vector<double> of_rows(const std::vector<double>& values) {
-  const std::int64_t columns = static_cast<std::int64_t>(values.size()) / rows_bound;
-  std::vector<double> result;
-  bool others_unwritten = true;
-  for (std::int64_t r = 0; r < rows_bound; ++r)
-    for (std::int64_t c = 0; c < columns; ++c) {
-      const double value = values[static_cast<std::size_t>(r * columns + c)];
-      if (is_row(r))
-        result.push_back(value);
-      else
-        others_unwritten = others_unwritten && std::isnan(value);
-    }
-  REQUIRE(others_unwritten);
-  return result;
-}
-
-/// Names whose values are by row.
-bool is_by_row(const std::string& name) { return name == "out" || name == "x" || name == "routing_weights"; }
-
-struct RowsCase {
+struct RowsCase : ExpertMlpRowsCase {
   RowsCase(const ExpertMlpShape& shape, ElementType type)
-      : host(shape), layer(host, type, type), rows(row_begin, row_count, rows_bound) {}
+      : ExpertMlpRowsCase(shape, type, {1, 80, 5, 130}, {3, 0, 70, 20}) {}
 
-  ExpertMlpRows batch() const {
-    const ExpertMlpBatch tokens = layer.batch();
-    return {rows.view(), tokens.routing_weights, tokens.x};
-  }
-  void run(const LayerWay& way, bool saves) const {
+  void train(const LayerWay& way) const {
     const ExpertMlpOptions options = layer.options(way);
-    const DeviceBuffer<unsigned char> saved(saves ? expert_mlp_rows_saved_bytes(layer.mlp(), rows.view())
-                                                  : 0);
+    const MemoryOfLayer<LayerFromRows> memory(layer, batch(), options);
+    memory.run_forward(layer, batch(), layer.out(), options);
+    memory.run_backward(layer, batch(), layer.out_gradient(), layer.gradients(), options);
+    REQUIRE(memory.guards_intact());
+  }
+  void infer(const LayerWay& way) const {
+    const ExpertMlpOptions options = layer.options(way);
     const DeviceBuffer<unsigned char> workspace(
-        expert_mlp_rows_forward_workspace_bytes(layer.mlp(), rows.view(), options, saves));
-    const DeviceMemory kept{saves ? saved.data() : nullptr, saved.size()};
-    expert_mlp_rows_forward(layer.mlp(), batch(), layer.out(), options, kept,
+        expert_mlp_rows_forward_workspace_bytes(layer.mlp(), rows.view(), options, false));
+    expert_mlp_rows_forward(layer.mlp(), batch(), layer.out(), options, {},
                             {workspace.data(), workspace.size()}, nullptr);
     REQUIRE(workspace.guards_intact());
-    if (!saves) return;
-    const DeviceBuffer<unsigned char> backward_workspace(
-        expert_mlp_rows_backward_workspace_bytes(layer.mlp(), rows.view(), options));
-    expert_mlp_rows_backward(layer.mlp(), batch(), layer.out_gradient(), layer.gradients(), options, kept,
-                             {backward_workspace.data(), backward_workspace.size()}, nullptr);
-    REQUIRE(saved.guards_intact());
-    REQUIRE(backward_workspace.guards_intact());
   }
-  NamedValues results() const {
-    NamedValues all = layer.results();
-    for (auto& [name, values] : all)
-      if (is_by_row(name)) values = of_rows(values);
-    return all;
-  }
-  NamedValues expected() {
-    const std::vector<std::int64_t> begin(row_begin.begin(), row_begin.end()),
-        count(row_count.begin(), row_count.end());
-    const std::int64_t d_model = host.shape.d_model;
-    const HostExpertMlpRows<double> batch{
-        {begin, count}, host.weighted() ? host.routing_weights.data() : nullptr, {host.x.data(), d_model}};
-    std::vector<double> y(host.x.size(), NAN);
-    reference_expert_mlp_rows_forward(host.mlp(), batch, {y.data(), d_model}, host.options);
-    CaseGradients gradients(host, NAN);
-    reference_expert_mlp_rows_backward(host.mlp(), batch, {host.out_gradient.data(), d_model},
-                                       gradients.view(host), host.options);
-    NamedValues all{{"out", y}};
-    for (const auto& [name, values] : gradients.all()) all.emplace_back(name, *values);
-    for (auto& [name, values] : all)
-      if (is_by_row(name) && !values.empty()) values = of_rows(values);
-    return all;
-  }
-
-  ExpertMlpCase host;
-  DeviceLayer layer;
-  DeviceRows rows;
 };
 
 ExpertMlpShape rows_shape(RoutingWeightPlace place, bool biases) {
@@ -120,11 +55,11 @@ TEST_CASE("the layer over rows agrees with the CPU's and leaves other rows alone
           INFO(way.name << ", place " << static_cast<int>(place) << ", biases " << biases << ", scale "
                         << scale);
           rows.layer.poison();
-          rows.run(way, true);
+          rows.train(way);
           require_close(rows.results(), expected, ElementType::bf16);
           const auto trained = rows.layer.bits();
           rows.layer.poison();
-          rows.run(way, false);
+          rows.infer(way);
           check_same_bits(rows.layer.bits()[out_bits], trained[out_bits]);
         }
       }
@@ -139,11 +74,11 @@ TEST_CASE("the layer over rows may add into its output", "[small]") {
     for (const LayerWay& way : {layer_ways[0], layer_ways[2]}) {
       rows.layer.poison();
       rows.host.options.accumulate = false;
-      rows.run(way, false);
+      rows.infer(way);
       rows.host.options.accumulate = true;
-      rows.run(way, false);
+      rows.infer(way);
       rows.host.options.accumulate = false;
-      require_close({{"out", of_rows(rows.layer.out_values())}}, {{"out", twice}}, ElementType::fp16);
+      require_close({{"out", rows.of_rows(rows.layer.out_values())}}, {{"out", twice}}, ElementType::fp16);
     }
   }
 }
