@@ -15,8 +15,9 @@ namespace dropless {
 constexpr int ids_per_lane = 4;
 constexpr int ids_per_warp = 32 * ids_per_lane;
 constexpr int max_topology_warps = 32;
-/// Of a block that does everything: with more, three launches over several blocks are faster (13 us against
-/// 7 us at 4096 assignments on an H200).
+/// Of a block that does everything: with more, three launches over several blocks are faster. On an H200 one
+/// block of 32 warps took 13.1 us for 4096 assignments, where three launches took 7.0 us for 32768 (in a
+/// graph; data/benchmarks/h200_topology.txt).
 constexpr int lone_block_warps = 8;
 /// Shared counters [warps, experts] of a block: the most that lets every GPU since sm_80 run 4096 experts.
 constexpr int max_shared_counters = 12288;
