@@ -97,8 +97,9 @@ BlockSparseMatrix with_transposed_view(const BlockSparseMatrix& matrix, void* me
       transposed_view_workspace_bytes(matrix.rows, matrix.columns, matrix.block, matrix.nonzero_blocks);
   if (matrix.counts != nullptr)
     throw Error("matrix.counts", "given", "null: a sort needs a number of blocks that the host knows");
-  check_pointer(matrix.row_indices, matrix.nonzero_blocks > 0, "matrix.row_indices");
-  check_pointer(matrix.column_indices, matrix.nonzero_blocks > 0, "matrix.column_indices");
+  require_memory(matrix.row_indices, matrix.nonzero_blocks > 0, sizeof(std::int32_t), "matrix.row_indices");
+  require_memory(matrix.column_indices, matrix.nonzero_blocks > 0, sizeof(std::int32_t),
+                 "matrix.column_indices");
   DeviceMemoryLayout view_layout(memory, memory_bytes, view_bytes, "memory");
   DeviceMemoryLayout sort_layout(workspace, workspace_bytes, needed_workspace, "workspace");
   const auto blocks = static_cast<std::int32_t>(matrix.nonzero_blocks);

@@ -2,6 +2,7 @@
 // entry is computed on its own from the closed form.
 #include "dropless/device_block_topology.hpp"
 
+#include "argument_checks.hpp"
 #include "block_scan.cuh"
 #include "block_topology_index.hpp"
 #include "device_memory_layout.hpp"
@@ -226,11 +227,10 @@ BlockSparseMatrix DeviceBlockTopology::matrix(ElementType type, void* values) co
 void clear_padding_rows(const DeviceBlockTopology& topology, const MutableRowsView& rows,
                         std::int64_t columns, Stream stream) {
   if (topology.row_offsets == nullptr) throw Error("topology", "empty", "a built blocked topology");
-  if (columns < 0 || rows.leading_dimension < columns)
-    throw Error("rows.leading_dimension", std::to_string(rows.leading_dimension),
-                "at least columns = " + std::to_string(columns));
+  require_at_least(columns, 0, "columns");
+  require_leading_dimension(rows.leading_dimension, columns, "rows.leading_dimension");
   if (topology.tokens == 0 || columns == 0) return;
-  if (rows.data == nullptr) throw Error("rows.data", "null", "device memory");
+  require_memory(rows.data, true, element_bytes(rows.type), "rows.data");
   const std::int64_t pitch = rows.leading_dimension * element_bytes(rows.type);
   const std::int64_t bytes = columns * element_bytes(rows.type);
   const auto clear = [&](auto unit) {

@@ -11,12 +11,6 @@
 
 namespace dropless::expert_mlp_checks {
 
-using product_checks::matrix_span;
-using product_checks::require;
-using product_checks::require_at_least;
-using product_checks::require_between;
-using product_checks::require_type;
-
 inline bool is_given(const ExpertGradients& gradients) {
   return gradients.data != nullptr || gradients.matrices != nullptr;
 }
@@ -31,8 +25,8 @@ inline void check_mlp(const ExpertMlp& mlp) {
   require_between(up.experts, 1, 4096, "mlp.up.experts");
   require(down.experts == up.experts, "mlp.down.experts", std::to_string(down.experts),
           std::to_string(up.experts) + ", as mlp.up has");
-  require_between(up.k, 1, product_checks::int32_max, "mlp.up.k");
-  require_between(down.k, 1, product_checks::int32_max / 2, "mlp.down.k");
+  require_between(up.k, 1, int32_max, "mlp.up.k");
+  require_between(down.k, 1, int32_max / 2, "mlp.down.k");
   require(up.n == up_columns(mlp.kind, down.k), "mlp.up.n", std::to_string(up.n),
           std::to_string(up_columns(mlp.kind, down.k)) + ", the up columns of d_ff = mlp.down.k");
   require(down.n == up.k, "mlp.down.n", std::to_string(down.n),
@@ -76,7 +70,7 @@ class Operands {
   static MatrixSpan rows(const std::string& name, const View& view, std::int64_t rows, std::int64_t columns,
                          ElementType type) {
     require_type(view.type, type, name + ".type");
-    return matrix_span(name, view.data, rows, columns, view.leading_dimension, type);
+    return matrix_span(name, view.data, rows, columns, view.leading_dimension, element_bytes(type));
   }
   void reads_memory(const std::string& name, const DeviceMemory& memory) {
     reads_array(name, memory.data, static_cast<std::int64_t>(memory.bytes), 1);
@@ -100,12 +94,11 @@ class Operands {
     require(gradients.n == n, name + ".n", std::to_string(gradients.n), std::to_string(n));
     if (gradients.matrices != nullptr) return;
     const std::int64_t bytes = element_bytes(gradients.type);
-    const MatrixSpan one =
-        matrix_span(name, gradients.data, m, n, gradients.leading_dimension, gradients.type);
+    const MatrixSpan one = matrix_span(name, gradients.data, m, n, gradients.leading_dimension, bytes);
     const std::int64_t stride = experts > 1 ? gradients.expert_stride : 0;
     require_at_least(stride, experts > 1 ? (m - 1) * gradients.leading_dimension + n : 0,
                      name + ".expert_stride");
-    writes(name, product_checks::repeated(one, experts, checked_product(stride, bytes, name.c_str()), name));
+    writes(name, repeated(one, experts, checked_product(stride, bytes, name.c_str()), name));
   }
 
   void check() const {

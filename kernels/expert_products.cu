@@ -9,7 +9,7 @@ namespace dropless {
 namespace {
 
 int multiprocessors(std::int32_t sm_limit) {
-  product_checks::require_at_least(sm_limit, 0, "options.sm_limit");
+  require_at_least(sm_limit, 0, "options.sm_limit");
   return multiprocessors_within(sm_limit);
 }
 

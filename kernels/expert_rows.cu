@@ -2,6 +2,7 @@
 // block scans all experts for itself and then writes its share of the list, so one launch suffices.
 #include "dropless/expert_rows.hpp"
 
+#include "argument_checks.hpp"
 #include "block_scan.cuh"
 #include "device_memory_layout.hpp"
 #include "launch.cuh"
@@ -51,9 +52,8 @@ TileList lay_out(DeviceMemoryLayout& layout, std::int64_t tile_bound) {
 }
 
 void check_bounds(std::int64_t experts, std::int64_t rows_bound, RowTileRule rule) {
-  if (experts < 1 || experts > 4096) throw Error("experts", std::to_string(experts), "1..4096");
-  if (rows_bound < 0) throw Error("rows_bound", std::to_string(rows_bound), "0 or more");
-  checked_int32(rows_bound, "rows_bound");
+  require_between(experts, 1, 4096, "experts");
+  require_between(rows_bound, 0, int32_max, "rows_bound");
   check_tile_rule(rule);
 }
 
@@ -70,8 +70,8 @@ ExpertRows prepare_expert_rows(const std::int32_t* row_begin, const std::int32_t
                                std::int64_t experts, std::int64_t rows_bound, void* memory,
                                std::size_t memory_bytes, Stream stream, RowTileRule tile_rule) {
   const std::size_t needed = expert_rows_bytes(experts, rows_bound, tile_rule);
-  if (row_begin == nullptr) throw Error("row_begin", "null", "device memory");
-  if (row_count == nullptr) throw Error("row_count", "null", "device memory");
+  require_memory(row_begin, true, sizeof(std::int32_t), "row_begin");
+  require_memory(row_count, true, sizeof(std::int32_t), "row_count");
   DeviceMemoryLayout layout(memory, memory_bytes, needed, "memory");
   const std::int64_t bound = row_tile_bound(rows_bound, experts, tile_rule);
   const TileList list = lay_out(layout, bound);

@@ -5,6 +5,7 @@
 // and combine write is not read again there, so it passes through L2 as a stream and leaves it to the inputs.
 #include "dropless/permutation.hpp"
 
+#include "argument_checks.hpp"
 #include "launch.cuh"
 #include "row_segments.cuh"
 #include "scaled_combine.hpp"
@@ -162,28 +163,21 @@ class Operands {
  public:
   Operands(const RowOrder& order, ElementType type, std::int64_t columns)
       : type_(type), columns_(columns), aligned_(columns * element_bytes(type) % 16 == 0) {
-    if (order.tokens < 0) throw Error("order.tokens", std::to_string(order.tokens), "0 or more");
-    if (order.top_k < 1 || order.top_k > 128)
-      throw Error("order.top_k", std::to_string(order.top_k), "1..128");
+    require_at_least(order.tokens, 0, "order.tokens");
+    require_between(order.top_k, 1, 128, "order.top_k");
     checked_int32(checked_product(order.tokens, order.top_k, "order.tokens * top_k"), "order.tokens * top_k");
-    if (columns < 0) throw Error("columns", std::to_string(columns), "0 or more");
-    if (order.tokens > 0 && order.assignment_to_row == nullptr)
-      throw Error("order.assignment_to_row", "null", "device memory");
+    require_at_least(columns, 0, "columns");
+    require_memory(order.assignment_to_row, order.tokens > 0, sizeof(std::int32_t),
+                   "order.assignment_to_row");
     empty_ = order.tokens == 0 || columns == 0;
   }
   template <class View>
-  void add(const View& view, const char* argument) {
-    if (view.type != type_)
-      throw Error(std::string(argument) + ".type", element_name(view.type), element_name(type_));
-    if (view.leading_dimension < columns_)
-      throw Error(std::string(argument) + ".leading_dimension", std::to_string(view.leading_dimension),
-                  "at least columns = " + std::to_string(columns_));
-    if (!empty_ && view.data == nullptr)
-      throw Error(std::string(argument) + ".data", "null", "device memory");
-    const auto address = reinterpret_cast<std::uintptr_t>(view.data);
-    if (address % static_cast<std::uintptr_t>(element_bytes(type_)) != 0)
-      throw Error(std::string(argument) + ".data", "not aligned", "a multiple of the element's bytes");
-    aligned_ = aligned_ && address % 16 == 0 && view.leading_dimension * element_bytes(type_) % 16 == 0;
+  void add(const View& view, const std::string& argument) {
+    require_type(view.type, type_, argument + ".type");
+    require_leading_dimension(view.leading_dimension, columns_, argument + ".leading_dimension");
+    require_memory(view.data, !empty_, element_bytes(type_), argument + ".data");
+    aligned_ = aligned_ && reinterpret_cast<std::uintptr_t>(view.data) % 16 == 0 &&
+               view.leading_dimension * element_bytes(type_) % 16 == 0;
   }
   bool empty() const { return empty_; }
   ElementType type() const { return type_; }

@@ -4,66 +4,23 @@
 #pragma once
 #include <string>
 
+#include "argument_checks.hpp"
 #include "matrix_span.hpp"
 #include "product_arguments.hpp"
 #include "tile_rule_check.hpp"
 
 namespace dropless::product_checks {
 
-inline void require(bool holds, const std::string& argument, const std::string& value,
-                    const std::string& expectation) {
-  if (!holds) throw Error(argument, value, expectation);
-}
-
-inline void require_between(std::int64_t value, std::int64_t low, std::int64_t high,
-                            const std::string& argument) {
-  require(low <= value && value <= high, argument, std::to_string(value),
-          std::to_string(low) + ".." + std::to_string(high));
-}
-
-inline void require_at_least(std::int64_t value, std::int64_t low, const std::string& argument) {
-  require(value >= low, argument, std::to_string(value), std::to_string(low) + " or more");
-}
-
-inline void require_type(ElementType type, ElementType expected, const std::string& argument) {
-  require(type == expected, argument, element_name(type), element_name(expected));
-}
-
-inline constexpr std::int64_t int32_max = std::numeric_limits<std::int32_t>::max();
-
-/// A matrix of `rows` rows: its data must be there and hold its leading dimension.
-inline MatrixSpan matrix_span(const std::string& name, const void* data, std::int64_t rows,
-                              std::int64_t columns, std::int64_t leading_dimension, ElementType type) {
-  require_at_least(leading_dimension, columns, name + ".leading_dimension");
-  const std::int64_t bytes = element_bytes(type);
-  if (rows == 0) return {};
-  require(data != nullptr, name + ".data", "null", "device memory");
-  require(reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(bytes) == 0, name + ".data",
-          "misaligned", "a multiple of the element's bytes");
-  const std::int64_t pitch_bytes = checked_product(leading_dimension, bytes, name.c_str());
-  checked_product(rows, pitch_bytes, name.c_str());
-  return {data, rows, columns * bytes, pitch_bytes};
-}
-
-/// The memory from the first byte of a matrix to the last of the one `repetitions - 1` strides further.
-inline MatrixSpan repeated(const MatrixSpan& one, std::int64_t repetitions, std::int64_t stride_bytes,
-                           const std::string& name) {
-  const std::int64_t last = checked_product(repetitions - 1, stride_bytes, name.c_str());
-  const std::int64_t bytes =
-      checked_sum(last, (one.rows - 1) * one.pitch_bytes + one.row_bytes, name.c_str());
-  return {one.data, 1, bytes, bytes};
-}
-
 inline void check_rows(const ExpertRows& rows, bool needs_tiles) {
   require_between(rows.experts, 0, 4096, "rows.experts");
   require_between(rows.rows_bound, 0, int32_max, "rows.rows_bound");
   check_tile_rule(rows.tile_rule);
   if (rows.experts == 0) return;
-  require(rows.row_begin != nullptr, "rows.row_begin", "null", "device memory");
-  require(rows.row_count != nullptr, "rows.row_count", "null", "device memory");
+  require_memory(rows.row_begin, true, 4, "rows.row_begin");
+  require_memory(rows.row_count, true, 4, "rows.row_count");
   if (!needs_tiles || rows.rows_bound == 0) return;
-  require(rows.tiles != nullptr, "rows.tiles", "null", "device memory");
-  require(rows.tile_count != nullptr, "rows.tile_count", "null", "device memory");
+  require_memory(rows.tiles, true, alignof(RowTile), "rows.tiles");
+  require_memory(rows.tile_count, true, 4, "rows.tile_count");
   const std::int64_t bound = row_tile_bound(rows.rows_bound, rows.experts, rows.tile_rule);
   require(rows.tile_bound == bound, "rows.tile_bound", std::to_string(rows.tile_bound),
           std::to_string(bound) + ", the bound for these rows, experts and this tile rule");
@@ -73,12 +30,9 @@ inline void check_rows(const ExpertRows& rows, bool needs_tiles) {
 inline void check_maps(const MatrixMaps& maps, std::int64_t rows, std::int64_t columns,
                        std::int64_t leading_dimension, ElementType type, const std::string& name) {
   if (maps.maps == nullptr) return;
-  const auto require_same = [&](std::int64_t value, std::int64_t expected, const char* what) {
-    require(value == expected, name + ".maps." + what, std::to_string(value), std::to_string(expected));
-  };
-  require_same(maps.rows, rows, "rows");
-  require_same(maps.columns, columns, "columns");
-  require_same(maps.leading_dimension, leading_dimension, "leading_dimension");
+  require_equal(maps.rows, rows, name + ".maps.rows");
+  require_equal(maps.columns, columns, name + ".maps.columns");
+  require_equal(maps.leading_dimension, leading_dimension, name + ".maps.leading_dimension");
   require_type(maps.type, type, name + ".maps.type");
 }
 
@@ -86,14 +40,13 @@ inline void check_maps(const MatrixMaps& maps, std::int64_t rows, std::int64_t c
 /// the device knows (separate tensors, how far stacked widths reach) is not in the span.
 inline MatrixSpan tensor_span(const std::string& name, const ExpertWeights& weights,
                               const WeightTensor& tensor, std::int64_t outer, std::int64_t inner) {
-  require_at_least(weights.leading_dimension, inner, "weights.leading_dimension");
+  require_leading_dimension(weights.leading_dimension, inner, "weights.leading_dimension");
   if (tensor.matrices != nullptr) {
     check_maps(tensor.maps, outer, inner, weights.leading_dimension, weights.type, name);
     return {};
   }
-  const MatrixSpan one =
-      matrix_span(name, tensor.data, outer, inner, weights.leading_dimension, weights.type);
   const std::int64_t bytes = element_bytes(weights.type);
+  const MatrixSpan one = matrix_span(name, tensor.data, outer, inner, weights.leading_dimension, bytes);
   if (weights.widths.d_ff != nullptr) return {one.data, 1, bytes, bytes};
   require_at_least(tensor.expert_stride, 0, name + ".expert_stride");
   return repeated(one, weights.experts, checked_product(tensor.expert_stride, bytes, name.c_str()), name);
@@ -125,11 +78,12 @@ inline void check(const RowsByWeights& product) {
 
   const bool k_by_n = weights.order == WeightOrder::k_by_n;
   const std::int64_t rows = product.rows.rows_bound, outer = k_by_n ? k : n, inner = k_by_n ? n : k;
+  const std::int64_t bytes = element_bytes(weights.type);
   const MatrixSpan first = tensor_span("weights.first", weights, weights.first, outer, inner);
-  const MatrixSpan out = matrix_span("the output", product.out.data, rows, weights.n,
-                                     product.out.leading_dimension, weights.type);
+  const MatrixSpan out =
+      matrix_span("the output", product.out.data, rows, weights.n, product.out.leading_dimension, bytes);
   const MatrixSpan in =
-      matrix_span("the input", product.in.data, rows, weights.k, product.in.leading_dimension, weights.type);
+      matrix_span("the input", product.in.data, rows, weights.k, product.in.leading_dimension, bytes);
   check_no_overlap(out, "the output", in, "the input");
   check_no_overlap(out, "the output", first, "weights.first");
   if (split)
@@ -148,15 +102,13 @@ inline void check(const RowsTransposedByRows& product) {
   if (dw.type != ElementType::fp32) require_type(dw.type, product.a.type, "dw.type");
   if (dw.experts == 0) return;
 
-  const std::int64_t rows = product.rows.rows_bound;
-  const MatrixSpan a =
-      matrix_span("a", product.a.data, rows, dw.m, product.a.leading_dimension, product.a.type);
-  const MatrixSpan b =
-      matrix_span("b", product.b.data, rows, dw.n, product.b.leading_dimension, product.b.type);
-  require_at_least(dw.leading_dimension, dw.n, "dw.leading_dimension");
+  const std::int64_t rows = product.rows.rows_bound, row_bytes = element_bytes(product.a.type);
+  const MatrixSpan a = matrix_span("a", product.a.data, rows, dw.m, product.a.leading_dimension, row_bytes);
+  const MatrixSpan b = matrix_span("b", product.b.data, rows, dw.n, product.b.leading_dimension, row_bytes);
+  require_leading_dimension(dw.leading_dimension, dw.n, "dw.leading_dimension");
   if (dw.matrices != nullptr) return check_maps(dw.maps, dw.m, dw.n, dw.leading_dimension, dw.type, "dw");
   const std::int64_t bytes = element_bytes(dw.type);
-  const MatrixSpan one = matrix_span("dw", dw.data, dw.m, dw.n, dw.leading_dimension, dw.type);
+  const MatrixSpan one = matrix_span("dw", dw.data, dw.m, dw.n, dw.leading_dimension, bytes);
   const std::int64_t least_stride = (dw.m - 1) * dw.leading_dimension + dw.n;
   if (dw.experts > 1) require_at_least(dw.expert_stride, least_stride, "dw.expert_stride");
   const MatrixSpan all =

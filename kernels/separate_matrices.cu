@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "argument_checks.hpp"
 #include "cuda_check.hpp"
 #include "device_memory_layout.hpp"
 #include "device_properties.hpp"
@@ -25,19 +26,14 @@ Arrays arrays_of(DeviceMemoryLayout& layout, std::int64_t experts) {
 
 void check_matrices(ArrayView<void* const> matrices, std::int64_t rows, std::int64_t columns,
                     std::int64_t leading_dimension, ElementType type) {
-  if (rows < 1) throw Error("rows", std::to_string(rows), "1 or more");
-  if (columns < 1) throw Error("columns", std::to_string(columns), "1 or more");
-  if (leading_dimension < columns)
-    throw Error("leading_dimension", std::to_string(leading_dimension),
-                "at least the " + std::to_string(columns) + " columns");
-  checked_product(checked_product(rows, leading_dimension, "rows * leading_dimension"), element_bytes(type),
+  require_at_least(rows, 1, "rows");
+  require_at_least(columns, 1, "columns");
+  require_leading_dimension(leading_dimension, columns, "leading_dimension");
+  const std::int64_t bytes = element_bytes(type);
+  checked_product(checked_product(rows, leading_dimension, "rows * leading_dimension"), bytes,
                   "bytes of a matrix");
-  for (std::size_t e = 0; e < matrices.size(); ++e) {
-    const std::string name = "matrices[" + std::to_string(e) + "]";
-    if (matrices[e] == nullptr) throw Error(name, "null", "device memory");
-    if (reinterpret_cast<std::uintptr_t>(matrices[e]) % static_cast<std::uintptr_t>(element_bytes(type)) != 0)
-      throw Error(name, "misaligned", "a multiple of the element's bytes");
-  }
+  for (std::size_t e = 0; e < matrices.size(); ++e)
+    require_memory(matrices[e], true, bytes, "matrices[" + std::to_string(e) + "]");
 }
 
 bool all_on_16_bytes(ArrayView<void* const> matrices) {
@@ -55,7 +51,7 @@ bool all_addressable(ArrayView<void* const> matrices, std::int64_t leading_dimen
 }  // namespace
 
 std::size_t separate_matrices_bytes(std::int64_t experts) {
-  if (experts < 0) throw Error("experts", std::to_string(experts), "0 or more");
+  require_at_least(experts, 0, "experts");
   DeviceMemoryLayout layout;
   arrays_of(layout, experts);
   return layout.used();

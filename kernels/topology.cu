@@ -8,6 +8,7 @@
 // counts.
 #include "dropless/topology.hpp"
 
+#include "argument_checks.hpp"
 #include "block_scan.cuh"
 #include "device_memory_layout.hpp"
 #include "launch.cuh"
@@ -280,12 +281,9 @@ __global__ void __launch_bounds__(32 * max_topology_warps, 1)
 }
 
 void check_bounds(const TopologyBounds& bounds) {
-  const auto demand = [](bool holds, const char* argument, std::int64_t value, const char* expected) {
-    if (!holds) throw Error(argument, std::to_string(value), expected);
-  };
-  demand(bounds.tokens >= 0, "bounds.tokens", bounds.tokens, "0 or more");
-  demand(bounds.top_k >= 1 && bounds.top_k <= 128, "bounds.top_k", bounds.top_k, "1..128");
-  demand(bounds.experts >= 1 && bounds.experts <= 4096, "bounds.experts", bounds.experts, "1..4096");
+  require_at_least(bounds.tokens, 0, "bounds.tokens");
+  require_between(bounds.top_k, 1, 128, "bounds.top_k");
+  require_between(bounds.experts, 1, 4096, "bounds.experts");
   checked_int32(checked_product(bounds.tokens, bounds.top_k, "bounds.tokens * top_k"),
                 "bounds.tokens * top_k");
   check_tile_rule(bounds.tile_rule);
@@ -317,12 +315,13 @@ std::int32_t* lay_out_workspace(DeviceMemoryLayout& layout, const TopologyPlan& 
 
 IdRule id_rule(const RouterIds& ids, const TopologyBounds& bounds) {
   const std::int64_t global = ids.global_experts == 0 ? bounds.experts : ids.global_experts;
-  if (ids.data == nullptr && assignments(bounds) > 0) throw Error("ids.data", "null", "device memory");
-  if (global < 1 || global > 2147483647)
-    throw Error("ids.global_experts", std::to_string(global), "1..2^31 - 1");
-  if (ids.expert_map == nullptr && (ids.first_expert < 0 || ids.first_expert + bounds.experts > global))
-    throw Error("ids.first_expert", std::to_string(ids.first_expert),
-                "local experts within the " + std::to_string(global) + " global ones");
+  require_memory(ids.data, assignments(bounds) > 0, ids.is_int64 ? 8 : 4, "ids.data");
+  require_between(global, 1, int32_max, "ids.global_experts");
+  require_memory(ids.expert_map, false, sizeof(std::int32_t), "ids.expert_map");
+  if (ids.expert_map == nullptr)
+    require(ids.first_expert >= 0 && ids.first_expert <= global - bounds.experts, "ids.first_expert",
+            std::to_string(ids.first_expert),
+            "local experts within the " + std::to_string(global) + " global ones");
   return {global, ids.first_expert, static_cast<std::int32_t>(bounds.experts), ids.expert_map};
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "argument_checks.hpp"
 #include "dropless/integer_math.hpp"
 
 namespace dropless {
@@ -45,8 +46,7 @@ std::int64_t BlockTopology::value_bytes(std::int64_t bytes_per_element) const {
 
 std::vector<std::int64_t> widths_in_blocks(ArrayView<const std::int64_t> d_ff, std::int64_t experts,
                                            std::int64_t block) {
-  if (block != 16 && block != 32 && block != 64 && block != 128)
-    throw Error("block", std::to_string(block), "16, 32, 64 or 128");
+  require_block(block, "block");
   const auto count = static_cast<std::size_t>(experts);
   if (d_ff.size() != 1 && d_ff.size() != count)
     throw Error("d_ff", std::to_string(d_ff.size()) + " widths",

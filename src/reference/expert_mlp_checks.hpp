@@ -2,14 +2,11 @@
 #pragma once
 #include <string>
 
+#include "argument_checks.hpp"
 #include "dropless/expert_mlp_reference.hpp"
 #include "row_matrix.hpp"
 
 namespace dropless {
-
-inline void require_equal(std::int64_t value, std::int64_t expected, const std::string& argument) {
-  if (value != expected) throw Error(argument, std::to_string(value), std::to_string(expected));
-}
 
 template <class T>
 void check_mlp(const HostExpertMlp<T>& mlp) {

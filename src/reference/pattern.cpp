@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "argument_checks.hpp"
 #include "dropless/block_sparse_reference.hpp"
 #include "dropless/integer_math.hpp"
 
@@ -11,10 +12,8 @@ namespace dropless {
 namespace {
 
 void check_pattern(const BlockTopology& topology) {
-  if (topology.block != 16 && topology.block != 32 && topology.block != 64 && topology.block != 128)
-    throw Error("block", std::to_string(topology.block), "16, 32, 64 or 128");
-  if (topology.block_columns < 0)
-    throw Error("block_columns", std::to_string(topology.block_columns), "0 or more");
+  require_block(topology.block, "block");
+  require_at_least(topology.block_columns, 0, "block_columns");
   const auto& offsets = topology.offsets;
   if (offsets.empty() || offsets.front() != 0 || !std::is_sorted(offsets.begin(), offsets.end()) ||
       static_cast<std::size_t>(offsets.back()) != topology.column_indices.size())

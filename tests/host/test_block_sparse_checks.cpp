@@ -81,6 +81,8 @@ TEST_CASE("null and misaligned memory is refused where it would be used", "[bloc
   a = sparse_matrix();
   a.column_indices = nullptr;
   refuse(a, b, out);
+  a.column_indices = reinterpret_cast<const std::int32_t*>(memory + 2);
+  refuse(a, b, out);
   a = sparse_matrix();
   a.values = nullptr;
   refuse(a, b, out);

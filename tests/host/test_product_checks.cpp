@@ -13,6 +13,7 @@ namespace {
 /// Addresses for pointers that the checks look at and never follow.
 alignas(16) unsigned char memory[1 << 16];
 const std::int32_t numbers[4] = {};
+const auto* const misaligned = reinterpret_cast<const std::int32_t*>(memory + 2);
 
 ExpertRows valid_rows() {
   ExpertRows rows;
@@ -80,6 +81,7 @@ TEST_CASE("product checks: rows") {
   CHECK(refused([](auto& p) { p.rows.rows_bound = std::int64_t{1} << 31; }) == "rows.rows_bound");
   CHECK(refused([](auto& p) { p.rows.row_begin = nullptr; }) == "rows.row_begin");
   CHECK(refused([](auto& p) { p.rows.row_count = nullptr; }) == "rows.row_count");
+  CHECK(refused([](auto& p) { p.rows.row_count = misaligned; }) == "rows.row_count");
   CHECK(refused([](auto& p) { p.rows.tiles = nullptr; }) == "rows.tiles");
   CHECK(refused([](auto& p) { p.rows.tile_count = nullptr; }) == "rows.tile_count");
   CHECK(refused([](auto& p) { p.rows.tile_bound += 1; }) == "rows.tile_bound");
