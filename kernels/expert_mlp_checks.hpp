@@ -4,9 +4,9 @@
 #pragma once
 #include <cmath>
 #include <string>
-#include <vector>
 
 #include "dropless/expert_mlp.hpp"
+#include "operand_spans.hpp"
 #include "product_checks.hpp"
 
 namespace dropless::expert_mlp_checks {
@@ -54,18 +54,9 @@ inline void check_weights(const std::string& name, const float* weights, Routing
     require(weights != nullptr || !nonempty, name, "null", "device memory");
 }
 
-/// Collects what a call reads and writes, and refuses an output in the memory of any other operand.
-class Operands {
+/// The operands of one call.
+class Operands : public OperandSpans {
  public:
-  void reads(const std::string& name, const MatrixSpan& span) { inputs_.push_back({name, span}); }
-  void writes(const std::string& name, const MatrixSpan& span) { outputs_.push_back({name, span}); }
-
-  void reads_array(const std::string& name, const void* data, std::int64_t count, std::int64_t bytes) {
-    reads(name, array(name, data, count, bytes));
-  }
-  void writes_array(const std::string& name, const void* data, std::int64_t count, std::int64_t bytes) {
-    writes(name, array(name, data, count, bytes));
-  }
   template <class View>
   static MatrixSpan rows(const std::string& name, const View& view, std::int64_t rows, std::int64_t columns,
                          ElementType type) {
@@ -101,28 +92,7 @@ class Operands {
     writes(name, repeated(one, experts, checked_product(stride, bytes, name.c_str()), name));
   }
 
-  void check() const {
-    for (std::size_t i = 0; i < outputs_.size(); ++i) {
-      for (const Operand& input : inputs_) refuse_overlap(outputs_[i], input);
-      for (std::size_t j = 0; j < i; ++j) refuse_overlap(outputs_[i], outputs_[j]);
-    }
-  }
-
  private:
-  struct Operand {
-    std::string name;
-    MatrixSpan span;
-  };
-  static MatrixSpan array(const std::string& name, const void* data, std::int64_t count, std::int64_t bytes) {
-    if (data == nullptr || count == 0) return {};
-    require(reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(bytes) == 0, name,
-            "misaligned", "a multiple of " + std::to_string(bytes) + " bytes");
-    const std::int64_t total = checked_product(count, bytes, name.c_str());
-    return {data, 1, total, total};
-  }
-  static void refuse_overlap(const Operand& output, const Operand& other) {
-    check_no_overlap(output.span, output.name, other.span, other.name);
-  }
   /// `halved`: the dimension that two tensors share, 0 for k and 1 for n.
   void reads_weights(const std::string& name, const ExpertWeights& weights, int halved) {
     std::int64_t k = weights.k, n = weights.n;
@@ -135,8 +105,6 @@ class Operands {
       reads(name + ".second",
             product_checks::tensor_span(name + ".second", weights, weights.second, outer, inner));
   }
-
-  std::vector<Operand> inputs_, outputs_;
 };
 
 /// Returns the assignments of the bounds.

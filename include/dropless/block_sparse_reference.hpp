@@ -34,8 +34,8 @@ struct HostBlockSparseMatrix {
   bool transposed = false;
 };
 
-/// out's non-zero blocks = the same blocks of a * b. Throws Error where shapes do not match; so do the calls
-/// below.
+/// out's non-zero blocks = the same blocks of a * b. Throws Error for operands that do not fit together, are
+/// null or overlap; so do the calls below.
 void reference_sdd(const HostDenseMatrix<const float>& a, const HostDenseMatrix<const float>& b,
                    const HostBlockSparseMatrix<float>& out);
 void reference_sdd(const HostDenseMatrix<const double>& a, const HostDenseMatrix<const double>& b,

@@ -50,8 +50,7 @@ struct HostExpertMlpGradients {
 };
 
 /// out: [tokens, d_model]. Of the options, `sm_limit`, `path` and `composed` mean nothing here. T is float or
-/// double, as in the calls below. Throws Error for operands that do not fit together; that pointers and
-/// leading dimensions are good is the caller's promise.
+/// double, as in the calls below. Throws Error for operands that do not fit together, are null or overlap.
 template <class T>
 void reference_expert_mlp_forward(const HostExpertMlp<T>& mlp, const HostExpertMlpBatch<T>& batch,
                                   const HostRowsView<T>& out, const ExpertMlpOptions& options = {});

@@ -72,8 +72,8 @@ struct HostExpertGradients {
   T* data = nullptr;
 };
 
-/// h[r, 0..n_e) = x[r, :] W1[e]; columns of h past n_e are not written. Throws Error where arrays are shorter
-/// than `experts` or a width is out of range; so do the calls below.
+/// h[r, 0..n_e) = x[r, :] W1[e]; columns of h past n_e are not written. Throws Error for operands that do not
+/// fit together, are null or overlap; so do the calls below.
 void reference_sdd(const HostExpertRows& rows, const HostRowsView<const float>& x,
                    const HostExpertWeights<float>& w1, const HostRowsView<float>& h, bool accumulate = false);
 void reference_sdd(const HostExpertRows& rows, const HostRowsView<const double>& x,

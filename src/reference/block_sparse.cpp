@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "dropless/block_sparse_reference.hpp"
-#include "dropless/integer_math.hpp"
+#include "operand_spans.hpp"
 
 namespace dropless {
 namespace {
@@ -20,12 +20,15 @@ struct Strided {
 };
 
 template <class T>
-Strided<T> strided(const HostDenseMatrix<T>& matrix, const char* name) {
-  if (matrix.rows < 0 || matrix.columns < 0 || matrix.leading_dimension < matrix.columns)
-    throw Error(name,
-                std::to_string(matrix.rows) + " x " + std::to_string(matrix.columns) +
-                    " with leading dimension " + std::to_string(matrix.leading_dimension),
-                "a leading dimension of at least the columns");
+MatrixSpan checked_span(const HostDenseMatrix<T>& matrix, const std::string& name) {
+  require_at_least(matrix.rows, 0, name + ".rows");
+  require_at_least(matrix.columns, 0, name + ".columns");
+  return matrix_span(name, matrix.data, matrix.rows, matrix.columns, matrix.leading_dimension, sizeof(T),
+                     host_memory);
+}
+
+template <class T>
+Strided<T> strided(const HostDenseMatrix<T>& matrix) {
   if (matrix.transposed) return {matrix.data, matrix.columns, matrix.rows, 1, matrix.leading_dimension};
   return {matrix.data, matrix.rows, matrix.columns, matrix.leading_dimension, 1};
 }
@@ -73,8 +76,16 @@ struct Blocks {
 };
 
 template <class T>
-Blocks<T> blocks(const HostBlockSparseMatrix<T>& matrix, const char* name) {
-  if (matrix.topology == nullptr) throw Error(std::string(name) + ".topology", "null", "a topology");
+MatrixSpan checked_span(const HostBlockSparseMatrix<T>& matrix, const std::string& name) {
+  require(matrix.topology != nullptr, name + ".topology", "null", "a topology");
+  const BlockTopology& topology = *matrix.topology;
+  require_memory(matrix.values, topology.nonzero_blocks > 0, sizeof(T), name + ".values", host_memory);
+  const std::int64_t bytes = topology.block * topology.block * std::int64_t{sizeof(T)};
+  return {matrix.values, topology.nonzero_blocks, bytes, bytes};
+}
+
+template <class T>
+Blocks<T> blocks(const HostBlockSparseMatrix<T>& matrix) {
   return {matrix.topology, matrix.values, matrix.transposed};
 }
 template <class T>
@@ -88,6 +99,23 @@ void check_shape(const char* name, std::int64_t rows, std::int64_t columns, std:
   if (rows != expected_rows || columns != expected_columns)
     throw Error(name, std::to_string(rows) + " x " + std::to_string(columns),
                 std::to_string(expected_rows) + " x " + std::to_string(expected_columns));
+}
+
+/// Throws Error for operands that are not there, have too short a leading dimension or overlap.
+template <class A, class B, class Out>
+void check_operands(const A& a, const B& b, const Out& out) {
+  OperandSpans operands;
+  operands.reads("a", checked_span(a, "a"));
+  operands.reads("b", checked_span(b, "b"));
+  operands.writes("out", checked_span(out, "out"));
+  operands.check();
+}
+template <class Matrix, class Out>
+void check_operands(const Matrix& matrix, const Out& out) {
+  OperandSpans operands;
+  operands.reads("matrix", checked_span(matrix, "matrix"));
+  operands.writes("out", checked_span(out, "out"));
+  operands.check();
 }
 
 template <class T>
@@ -161,42 +189,52 @@ void from_dense(const Strided<const T>& matrix, const Blocks<T>& out) {
 
 void reference_sdd(const HostDenseMatrix<const float>& a, const HostDenseMatrix<const float>& b,
                    const HostBlockSparseMatrix<float>& out) {
-  sdd(strided(a, "a"), strided(b, "b"), blocks(out, "out"));
+  check_operands(a, b, out);
+  sdd(strided(a), strided(b), blocks(out));
 }
 void reference_sdd(const HostDenseMatrix<const double>& a, const HostDenseMatrix<const double>& b,
                    const HostBlockSparseMatrix<double>& out) {
-  sdd(strided(a, "a"), strided(b, "b"), blocks(out, "out"));
+  check_operands(a, b, out);
+  sdd(strided(a), strided(b), blocks(out));
 }
 void reference_dsd(const HostBlockSparseMatrix<const float>& a, const HostDenseMatrix<const float>& b,
                    const HostDenseMatrix<float>& out) {
-  dsd(blocks(a, "a"), strided(b, "b"), strided(out, "out"), "b");
+  check_operands(a, b, out);
+  dsd(blocks(a), strided(b), strided(out), "b");
 }
 void reference_dsd(const HostBlockSparseMatrix<const double>& a, const HostDenseMatrix<const double>& b,
                    const HostDenseMatrix<double>& out) {
-  dsd(blocks(a, "a"), strided(b, "b"), strided(out, "out"), "b");
+  check_operands(a, b, out);
+  dsd(blocks(a), strided(b), strided(out), "b");
 }
 void reference_dds(const HostDenseMatrix<const float>& a, const HostBlockSparseMatrix<const float>& b,
                    const HostDenseMatrix<float>& out) {
-  dds(strided(a, "a"), blocks(b, "b"), strided(out, "out"));
+  check_operands(a, b, out);
+  dds(strided(a), blocks(b), strided(out));
 }
 void reference_dds(const HostDenseMatrix<const double>& a, const HostBlockSparseMatrix<const double>& b,
                    const HostDenseMatrix<double>& out) {
-  dds(strided(a, "a"), blocks(b, "b"), strided(out, "out"));
+  check_operands(a, b, out);
+  dds(strided(a), blocks(b), strided(out));
 }
 void reference_to_dense(const HostBlockSparseMatrix<const float>& matrix, const HostDenseMatrix<float>& out) {
-  to_dense(blocks(matrix, "matrix"), strided(out, "out"));
+  check_operands(matrix, out);
+  to_dense(blocks(matrix), strided(out));
 }
 void reference_to_dense(const HostBlockSparseMatrix<const double>& matrix,
                         const HostDenseMatrix<double>& out) {
-  to_dense(blocks(matrix, "matrix"), strided(out, "out"));
+  check_operands(matrix, out);
+  to_dense(blocks(matrix), strided(out));
 }
 void reference_from_dense(const HostDenseMatrix<const float>& matrix,
                           const HostBlockSparseMatrix<float>& out) {
-  from_dense(strided(matrix, "matrix"), blocks(out, "out"));
+  check_operands(matrix, out);
+  from_dense(strided(matrix), blocks(out));
 }
 void reference_from_dense(const HostDenseMatrix<const double>& matrix,
                           const HostBlockSparseMatrix<double>& out) {
-  from_dense(strided(matrix, "matrix"), blocks(out, "out"));
+  check_operands(matrix, out);
+  from_dense(strided(matrix), blocks(out));
 }
 
 }  // namespace dropless

@@ -8,19 +8,6 @@
 namespace dropless {
 namespace {
 
-template <class T>
-RowLayout layout_of(const HostExpertMlp<T>& mlp, const HostExpertMlpBatch<T>& batch,
-                    const ExpertMlpOptions& options) {
-  if (batch.tokens < 0 || batch.top_k < 1)
-    throw Error("the batch",
-                std::to_string(batch.tokens) + " tokens of " + std::to_string(batch.top_k) + " slots",
-                "0 or more tokens of 1 or more slots");
-  require_equal(static_cast<std::int64_t>(batch.ids.size()),
-                checked_product(batch.tokens, batch.top_k, "assignments"), "the number of ids");
-  check_routing_weights(batch.routing_weights, batch.tokens, options);
-  return row_layout_from_ids(batch.ids, mlp.up.experts);
-}
-
 /// rows[row of (t, s), :] = of_tokens[t, :].
 template <class T>
 RowMatrix<T> gathered(const RowLayout& layout, std::int64_t top_k, const HostRowsView<const T>& of_tokens,
@@ -59,7 +46,8 @@ struct BatchOfRows {
 
   BatchOfRows(const HostExpertMlp<T>& mlp, const HostExpertMlpBatch<T>& batch,
               const ExpertMlpOptions& options)
-      : layout(layout_of(mlp, batch, options)), x(gathered(layout, batch.top_k, batch.x, mlp.up.k)) {
+      : layout(row_layout_from_ids(batch.ids, mlp.up.experts)),
+        x(gathered(layout, batch.top_k, batch.x, mlp.up.k)) {
     if (options.weight_place == RoutingWeightPlace::none) return;
     for (const std::int64_t assignment : layout.row_to_assignment)
       weights.push_back(batch.routing_weights[assignment]);
@@ -75,6 +63,9 @@ struct BatchOfRows {
 template <class T>
 void reference_expert_mlp_forward(const HostExpertMlp<T>& mlp, const HostExpertMlpBatch<T>& batch,
                                   const HostRowsView<T>& out, const ExpertMlpOptions& options) {
+  OperandSpans operands = checked_batch(mlp, batch, options);
+  operands.writes("out", rows_span("out", out, batch.tokens, mlp.down.n));
+  operands.check();
   const BatchOfRows<T> rows(mlp, batch, options);
   RowMatrix<T> y(rows.layout.useful_rows, mlp.down.n);
   ExpertMlpOptions of_rows = options;
@@ -88,6 +79,10 @@ void reference_expert_mlp_backward(const HostExpertMlp<T>& mlp, const HostExpert
                                    const HostRowsView<const T>& out_gradient,
                                    const HostExpertMlpGradients<T>& gradients,
                                    const ExpertMlpOptions& options) {
+  OperandSpans operands = checked_batch(mlp, batch, options);
+  operands.reads("out_gradient", rows_span("out_gradient", out_gradient, batch.tokens, mlp.down.n));
+  add_gradients(operands, mlp, gradients, options, batch.tokens, batch.tokens * batch.top_k);
+  operands.check();
   const BatchOfRows<T> rows(mlp, batch, options);
   const RowLayout& layout = rows.layout;
   const std::int64_t d_model = mlp.up.k;

@@ -139,8 +139,9 @@ void up_gradients(const HostExpertMlp<T>& mlp, const HostExpertMlpRows<T>& batch
 template <class T>
 void reference_expert_mlp_rows_forward(const HostExpertMlp<T>& mlp, const HostExpertMlpRows<T>& batch,
                                        const HostRowsView<T>& y, const ExpertMlpOptions& options) {
-  check_mlp(mlp);
-  check_batch(mlp, batch, options);
+  OperandSpans operands = checked_batch(mlp, batch, options);
+  operands.writes("y", rows_span("y", y, rows_bound(batch.rows), mlp.down.n));
+  operands.check();
   const RowMatrix<T> h = activated(mlp, batch.rows, pre_activation(mlp, batch, options));
   const RowMatrix<T> z = down_product(mlp, batch.rows, h);
   for_each_row(batch.rows, [&](std::size_t, std::int64_t r) {
@@ -157,11 +158,12 @@ void reference_expert_mlp_rows_backward(const HostExpertMlp<T>& mlp, const HostE
                                         const HostRowsView<const T>& y_gradient,
                                         const HostExpertMlpGradients<T>& gradients,
                                         const ExpertMlpOptions& options) {
-  check_mlp(mlp);
-  check_batch(mlp, batch, options);
-  check_gradients(mlp, gradients, options);
+  OperandSpans operands = checked_batch(mlp, batch, options);
   const HostExpertRows& rows = batch.rows;
   const std::int64_t bound = rows_bound(rows), d_model = mlp.up.k;
+  operands.reads("y_gradient", rows_span("y_gradient", y_gradient, bound, d_model));
+  add_gradients(operands, mlp, gradients, options, bound, bound);
+  operands.check();
   const T output_scale = options.output_scale;
   const RowMatrix<T> p = pre_activation(mlp, batch, options), h = activated(mlp, rows, p);
 

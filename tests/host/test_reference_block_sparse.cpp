@@ -182,7 +182,7 @@ TEST_CASE("block-sparse shapes that do not match are refused", "[reference]") {
   std::vector<double> memory(48 * 48, 0.0), values = s.values;
   const HostBlockSparseMatrix<const double> sparse{&s.topology, s.values.data()};
   const HostDenseMatrix<const double> dense{memory.data(), 32, 8, 8};
-  const HostDenseMatrix<double> out{memory.data(), 32, 8, 8};
+  const HostDenseMatrix<double> out{memory.data() + 32 * 8, 32, 8, 8};
   CHECK_THROWS_AS(reference_dsd(sparse, dense, out), Error);
   CHECK_THROWS_AS(reference_dds(dense, sparse, out), Error);
   CHECK_THROWS_AS(reference_sdd(dense, dense, {&s.topology, values.data()}), Error);
