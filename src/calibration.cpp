@@ -1,44 +1,20 @@
-// Reading measured products, the fit, and its check on models left out.
+// The fit to measured products, and its check on models left out.
 #include "dropless/calibration.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <iterator>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "dropless/error.hpp"
-#include "dropless/row_tiles.hpp"
 
 namespace dropless {
 namespace {
 
-using nlohmann::json;
-
 constexpr double smallest_step = 1e-5;
-
-MeasuredProduct measured_product(const json& entry) {
-  MeasuredProduct product;
-  const std::string name = entry.at("name");
-  product.name = name + ' ' + entry.at("product").get<std::string>();
-  product.model = name.substr(0, name.find('/'));
-  for (const std::int64_t rows : entry.at("rows_per_expert")) {
-    product.work.rows += rows;
-    product.work.scheduled_rows += scheduled_rows(rows, RowTileRule{});
-    product.work.active_experts += rows > 0;
-  }
-  product.k = entry.at("k");
-  product.n = entry.at("n");
-  product.dtype = element_from_name(entry.at("dtype"));
-  product.us = entry.at("us").at("dropless");
-  if (product.work.rows < 1 || product.k < 1 || product.n < 1 || !(product.us > 0))
-    throw Error(product.name, "without rows, widths or time", "positive rows_per_expert, k, n and us");
-  return product;
-}
 
 double time_ratio(const TimeModel& model, const MeasuredProduct& product) {
   return product_time(model, product.work, product.k, product.n, product.dtype).us / product.us;
@@ -72,24 +48,6 @@ double descend(TimeModel& model, const std::vector<MeasuredProduct>& products) {
 }
 
 }  // namespace
-
-Measurements read_measurements(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw FileError(path, "", "cannot be opened");
-  Measurements measurements;
-  try {
-    const json document = json::parse(file);
-    measurements.gpu = document.at("gpu");
-    for (const json& entry : document.at("cases"))
-      if (const std::string product = entry.at("product"); product == "up" || product == "down")
-        measurements.products.push_back(measured_product(entry));
-  } catch (const json::exception& error) {
-    throw FileError(path, "", std::string("holds no measured products: ") + error.what());
-  } catch (const Error& error) {
-    throw FileError(path, "", error.what());
-  }
-  return measurements;
-}
 
 TimeModel fit_time_model(TimeModel model, const std::vector<MeasuredProduct>& products) {
   double least = std::numeric_limits<double>::infinity();

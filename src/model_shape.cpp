@@ -4,11 +4,10 @@
 
 #include <algorithm>
 #include <cctype>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "built_in_data.hpp"
+#include "json_file.hpp"
 
 namespace dropless {
 namespace {
@@ -46,14 +45,7 @@ std::vector<ModelShape> parse_known_shapes() {
 class Config {
  public:
   Config(const Config&) = delete;
-  explicit Config(std::string path) : path_(std::move(path)) {
-    std::ifstream file(path_, std::ios::binary);
-    if (!file) throw FileError(path_, "", "cannot be opened");
-    try {
-      root_ = json::parse(file);
-    } catch (const json::parse_error& error) {
-      throw FileError(path_, "byte " + std::to_string(error.byte), "is not JSON");
-    }
+  explicit Config(std::string path) : path_(std::move(path)), root_(read_json_file(path_)) {
     if (!root_.is_object()) throw FileError(path_, "", "holds no JSON object");
     // Multimodal models keep the language model's keys one level down, DBRX those of its experts too.
     for (const char* key : {"text_config", "language_config", "llm_config", "ffn_config"})

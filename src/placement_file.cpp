@@ -1,107 +1,61 @@
 // Placements as JSON documents.
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
-#include "dropless/error.hpp"
 #include "dropless/placement.hpp"
+#include "json_file.hpp"
 
 namespace dropless {
 namespace {
 
-using nlohmann::json;
 constexpr const char* map_key = "physical_to_logical_map";
 
-/// A placement file's values, each refused with the place where it stands.
-class PlacementFile {
- public:
-  explicit PlacementFile(const std::string& path) : path_(path) {
-    if (std::filesystem::is_directory(path)) refuse("", "is a folder");
-    std::ifstream file(path, std::ios::binary);
-    if (!file) refuse("", "cannot be opened (placements by name are contiguous, strided, balanced)");
-    try {
-      document_ = json::parse(file);
-    } catch (const json::parse_error& error) {
-      refuse("byte " + std::to_string(error.byte), "is not JSON");
-    }
-    if (!document_.is_object()) refuse("", "holds no JSON object");
-  }
-
-  [[noreturn]] void refuse(const std::string& place, const std::string& reason) const {
-    throw FileError(path_, place, reason);
-  }
-  bool has(const char* key) const { return document_.contains(key); }
-  const json& list(const json& value, const std::string& place) const {
-    if (!value.is_array() || value.empty()) refuse(place, "is no list with elements");
-    return value;
-  }
-  const json& list(const char* key) const {
-    if (!has(key)) refuse(key, "is missing");
-    return list(document_[key], key);
-  }
-  std::int64_t number(const json& value, const std::string& place) const {
-    const bool fits = value.is_number_integer() &&
-                      (!value.is_number_unsigned() || value.get<std::uint64_t>() <= std::uint64_t{1} << 62);
-    if (!fits) refuse(place, "is no whole number");
-    return value;
-  }
-  std::int64_t number(const char* key) const { return number(document_[key], key); }
-
- private:
-  std::string path_;
-  json document_;
-};
-
-std::string element(const std::string& list, std::size_t index) {
-  return list + "[" + std::to_string(index) + "]";
-}
-
-std::vector<std::int64_t> read_layer(const PlacementFile& file, const json& list, const std::string& place,
-                                     std::int64_t experts) {
+std::vector<std::int64_t> read_layer(const JsonValue& layer, std::int64_t experts) {
   std::vector<std::int64_t> slots;
   std::vector<bool> placed(static_cast<std::size_t>(experts));
-  for (const json& value : file.list(list, place)) {
-    const std::string slot = element(place, slots.size());
-    const std::int64_t expert = file.number(value, slot);
+  for (const JsonValue& slot : layer.elements()) {
+    const std::int64_t expert = slot.whole_number();
     if (expert < 0 || expert >= experts)
-      file.refuse(slot, "is expert " + std::to_string(expert) + ", but the trace has experts 0 to " +
-                            std::to_string(experts - 1));
+      slot.refuse("is expert " + std::to_string(expert) + ", but the trace has experts 0 to " +
+                  std::to_string(experts - 1));
     placed[static_cast<std::size_t>(expert)] = true;
     slots.push_back(expert);
   }
   const auto missing = std::find(placed.begin(), placed.end(), false);
   if (missing != placed.end())
-    file.refuse(place, "has no slot for expert " + std::to_string(missing - placed.begin()));
+    layer.refuse("has no slot for expert " + std::to_string(missing - placed.begin()));
   return slots;
 }
 
 }  // namespace
 
 Placement read_placement(const std::string& path, std::int64_t experts) {
-  const PlacementFile file(path);
+  if (!std::filesystem::exists(path))
+    throw FileError(path, "", "cannot be opened (placements by name are contiguous, strided, balanced)");
+  const nlohmann::json document = read_json_file(path);
+  const JsonValue file(path, "", document);
   Placement placement;
-  for (const json& layer : file.list(map_key)) {
-    const std::string place = element(map_key, placement.physical_to_logical.size());
-    placement.physical_to_logical.push_back(read_layer(file, layer, place, experts));
+  for (const JsonValue& layer : file.at(map_key).elements()) {
+    placement.physical_to_logical.push_back(read_layer(layer, experts));
     const std::size_t slots = placement.physical_to_logical.back().size();
     const std::size_t first = placement.physical_to_logical.front().size();
     if (slots != first)
-      file.refuse(
-          place, "has " + std::to_string(slots) + " slots, but the first layer has " + std::to_string(first));
+      layer.refuse("has " + std::to_string(slots) + " slots, but the first layer has " +
+                   std::to_string(first));
   }
   if (file.has("layers")) {
-    for (const json& layer : file.list("layers"))
-      placement.layers.push_back(file.number(layer, element("layers", placement.layers.size())));
+    const JsonValue layers = file.at("layers");
+    for (const JsonValue& layer : layers.elements()) placement.layers.push_back(layer.whole_number());
     if (placement.layers.size() != placement.physical_to_logical.size())
-      file.refuse("layers", "names " + std::to_string(placement.layers.size()) + " layers, but " + map_key +
-                                " has " + std::to_string(placement.physical_to_logical.size()));
+      layers.refuse("names " + std::to_string(placement.layers.size()) + " layers, but " + map_key + " has " +
+                    std::to_string(placement.physical_to_logical.size()));
   }
   if (file.has("ranks")) {
-    placement.ranks = file.number("ranks");
+    const JsonValue ranks = file.at("ranks");
+    placement.ranks = ranks.whole_number();
     if (placement.ranks < 1 || placement.ranks > experts)
-      file.refuse("ranks", "is " + std::to_string(placement.ranks) + ", but there are " +
-                               std::to_string(experts) + " experts");
+      ranks.refuse("is " + std::to_string(placement.ranks) + ", but there are " + std::to_string(experts) +
+                   " experts");
   }
   return placement;
 }

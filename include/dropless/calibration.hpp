@@ -25,7 +25,7 @@ struct Measurements {
   std::vector<MeasuredProduct> products;
 };
 
-/// Reads the forward (up and down) products. Throws FileError naming the file and what is wrong with it.
+/// Reads the forward (up and down) products. Throws FileError naming file, place and reason.
 Measurements read_measurements(const std::string& path);
 
 /// `model` with the parameters of least squares on log time: the sum over products of

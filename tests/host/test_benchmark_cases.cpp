@@ -81,14 +81,14 @@ TEST_CASE("assignments beyond the rows of a case are unrouted") {
 
 TEST_CASE("a bad case file is refused with its place") {
   CHECK(complaint(one_case("[3,0,5]")).empty());
-  CHECK(contains(complaint("[{"), "no valid JSON"));
-  CHECK(contains(complaint("{}"), "no JSON array"));
-  CHECK(contains(complaint("[{\"d_model\":1}]"), "case 0: has no name"));
-  CHECK(contains(complaint(one_case("[3,0]")), "case 0 (small): rows_per_expert has 2 entries"));
-  CHECK(contains(complaint(one_case("[3,-1,5]")), "rows_per_expert holds -1"));
+  CHECK(contains(complaint("[{"), "is not JSON"));
+  CHECK(contains(complaint("{}"), "is no list with elements"));
+  CHECK(contains(complaint("[{\"d_model\":1}]"), "[0].name: is missing"));
+  CHECK(contains(complaint(one_case("[3,0]")), "[0].rows_per_expert: has 2 entries"));
+  CHECK(contains(complaint(one_case("[3,-1,5]")), "[0].rows_per_expert[1]: is -1; expected 0..2147483647"));
   CHECK(contains(complaint(one_case("[3,1,5]")), "sums to 9; expected at most tokens * top_k = 8"));
-  CHECK(contains(complaint(one_case("[3,0.5,5]")), "is no integer"));
-  CHECK(contains(complaint(one_case("[3,0,5]", "dense")), "MLP kind is dense"));
+  CHECK(contains(complaint(one_case("[3,0.5,5]")), "[0].rows_per_expert[1]: is no whole number"));
+  CHECK(contains(complaint(one_case("[3,0,5]", "dense")), "[0].mlp: is dense; expected linear2 or glu"));
   CHECK_THROWS_AS(bench::read_benchmark_cases("no/such/file.json"), dropless::FileError);
 }
 

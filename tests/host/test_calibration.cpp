@@ -42,17 +42,37 @@ TEST_CASE("calibration: the error that is reached on the recorded products of th
   CHECK_THAT(calibration_text(calibration), Catch::Contains("Each of 7 models left out of the fit in turn"));
 }
 
-TEST_CASE("calibration: what holds no measurements is refused with its place") {
+TEST_CASE("calibration: what holds no measurements is refused with path, place and reason") {
   const TemporaryFolder folder;
-  const auto calibrate_text = [&](const std::string& text) {
-    return calibrate(folder.write("measured.json", text));
+  const auto refusal = [&](const std::string& text) -> std::string {
+    const std::string path = folder.write("measured.json", text);
+    try {
+      calibrate(path);
+    } catch (const FileError& error) {
+      CHECK(error.path() == path);
+      return error.place() + ": " + error.reason();
+    }
+    return "";
   };
-  CHECK_THROWS_AS(calibrate(folder.path("no_such_benchmark.json")), FileError);
-  CHECK_THROWS_AS(calibrate_text("{"), FileError);
-  CHECK_THROWS_AS(calibrate_text(R"({"gpu": "NVIDIA H200"})"), FileError);
-  CHECK_THROWS_WITH(calibrate_text(R"({"gpu": "NVIDIA H200", "cases": []})"),
-                    Catch::Contains("fewer than two models"));
-  CHECK_THROWS_WITH(calibrate_text(R"({"gpu": "NVIDIA H200", "cases": [{"name": "a/b", "product": "up",
-    "rows_per_expert": [0], "k": 1, "n": 1, "dtype": "bf16", "us": {"dropless": 1}}]})"),
-                    Catch::Contains("a/b up is without rows"));
+  const auto one_case = [](const std::string& rows, const std::string& dtype, const std::string& us) {
+    return R"({"gpu": "NVIDIA H200", "cases": [{"name": "a/b", "product": "up", "rows_per_expert": )" + rows +
+           R"(, "k": 1, "n": 1, "dtype": ")" + dtype + R"(", "us": )" + us + "}]}";
+  };
+  CHECK_THROWS_WITH(calibrate(folder.path("no_such_benchmark.json")),
+                    folder.path("no_such_benchmark.json") + ": cannot be opened");
+  CHECK(refusal("{") == "byte 2: is not JSON");
+  CHECK(refusal("[]") == ": is no JSON object");
+  CHECK(refusal(R"({"gpu": 200})") == "gpu: is no text");
+  CHECK(refusal(R"({"gpu": "NVIDIA H200"})") == "cases: is missing");
+  CHECK(refusal(R"({"gpu": "NVIDIA H200", "cases": [{"product": "up"}]})") == "cases[0].name: is missing");
+  CHECK(refusal(one_case("[0]", "bf16", R"({"dropless": 1})")) == "cases[0].rows_per_expert: has no rows");
+  CHECK(refusal(one_case("[-1]", "bf16", R"({"dropless": 1})")) ==
+        "cases[0].rows_per_expert[0]: is -1; expected 0..2147483647");
+  CHECK(refusal(one_case("[1]", "fp8", R"({"dropless": 1})")) ==
+        "cases[0].dtype: is fp8; expected bf16, fp16 or fp32");
+  CHECK(refusal(one_case("[1]", "bf16", "{}")) == "cases[0].us.dropless: is missing");
+  CHECK(refusal(one_case("[1]", "bf16", R"({"dropless": 0})")) ==
+        "cases[0].us.dropless: is no number above zero");
+  CHECK(refusal(one_case("[1]", "bf16", R"({"dropless": 1})")) ==
+        "cases: holds forward products of fewer than two models: nothing to leave out");
 }

@@ -132,7 +132,8 @@ TEST_CASE("placement: files are refused with place and reason") {
     return "";
   };
   CHECK(refusal("{") == "byte 2: is not JSON");
-  CHECK(refusal("[1]") == ": holds no JSON object");
+  CHECK(refusal("[1]") == ": is no JSON object");
+  CHECK(refusal(R"({"physical_to_logical_map": 1e999})") == ": is JSON with a number that no type holds");
   CHECK(refusal("{}") == "physical_to_logical_map: is missing");
   CHECK(refusal(R"({"physical_to_logical_map": 3})") == "physical_to_logical_map: is no list with elements");
   CHECK(refusal(R"({"physical_to_logical_map": [[0, 1, 2.5, 3]]})") ==

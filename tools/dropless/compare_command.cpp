@@ -7,6 +7,7 @@
 
 #include "commands.hpp"
 #include "dropless/report.hpp"
+#include "json_file.hpp"
 #include "output_file.hpp"
 #include "progress_line.hpp"
 #include "report/compare.hpp"
@@ -38,14 +39,7 @@ bool is_report(const std::string& path) {
 }
 
 Document document_of(const CompareArguments& arguments, const std::string& path) {
-  if (is_report(path)) {
-    std::ifstream file(path, std::ios::binary);
-    try {
-      return Document::parse(file);
-    } catch (const Document::exception& error) {
-      throw dropless::FileError(path, "", std::string("is not a whole report: ") + error.what());
-    }
-  }
+  if (is_report(path)) return dropless::read_json_file<Document>(path);
   const dropless::ReportOptions options = arguments.figures.options(arguments.figures.calibration());
   const auto trace = arguments.trace.open(path, options.model);
   ProgressLine progress;

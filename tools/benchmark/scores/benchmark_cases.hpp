@@ -24,7 +24,7 @@ struct BenchmarkCase {
 };
 
 /// Reads a JSON array of objects {name, d_model, d_ff, experts, top_k, mlp, tokens, rows_per_expert}; other
-/// keys are ignored. Throws FileError naming the case and the key that is missing or out of range.
+/// keys are ignored. Throws FileError naming the place that is missing or out of range.
 std::vector<BenchmarkCase> read_benchmark_cases(const std::string& path);
 
 /// Router ids [tokens, top_k], token-major, with exactly the case's rows per expert: the i-th assignment in
