@@ -42,7 +42,7 @@ ArrayTrace::ArrayTrace(ArraySpec array, ArrayOrigin origin, const TraceOptions& 
   opened_.info.format = opened_.origin.format;
   opened_.info.assumptions = opened_.origin.assumptions;
   AxisPlan& plan = opened_.array.plan;
-  plan = plan_axes(opened_.array.boxes.array().shape, options, opened_.info.assumptions);
+  plan = plan_axes(opened_.array.boxes.array().shape, options, opened_.origin, opened_.info.assumptions);
   for (int axis = 0; axis < opened_.array.boxes.axes(); ++axis)
     if (axis != plan.layer && axis != plan.row) opened_.array.token_axes.push_back(axis);
   opened_.info.counts_only = plan.counts;

@@ -28,8 +28,11 @@ const char* axis_name(Axis axis) { return axis_names.at(static_cast<std::size_t>
 namespace traces {
 namespace {
 
-std::vector<Axis> default_axes(std::size_t dimensions, const std::string& shape) {
-  switch (dimensions) {
+std::vector<Axis> default_axes(const std::vector<std::int64_t>& shape, const ArrayOrigin& origin) {
+  switch (shape.size()) {
+    case 0:
+      throw FileError(origin.path, origin.place,
+                      "holds a single number, not an array of expert ids or counts");
     case 1:
       return {Axis::expert};
     case 2:
@@ -39,7 +42,9 @@ std::vector<Axis> default_axes(std::size_t dimensions, const std::string& shape)
     case 4:
       return {Axis::layer, Axis::sequence, Axis::position, Axis::slot};
     default:
-      throw Error("axes", "not given", "one name for each dimension of the shape " + shape);
+      throw FileError(
+          origin.path, origin.place,
+          fmt::format("the shape {} has {} axes, which --axes has to name", shape_text(shape), shape.size()));
   }
 }
 
@@ -66,14 +71,17 @@ std::string axes_text(const std::vector<Axis>& axes) {
   return text;
 }
 
+std::string assumed_axes(const std::string& of, const std::vector<Axis>& axes) {
+  return fmt::format("The axes of {} were taken to be {} (state others with --axes).", of, axes_text(axes));
+}
+
 AxisPlan plan_axes(const std::vector<std::int64_t>& shape, const TraceOptions& options,
-                   std::vector<std::string>& assumptions) {
+                   const ArrayOrigin& origin, std::vector<std::string>& assumptions) {
   AxisPlan plan;
   plan.axes = options.axes;
   if (plan.axes.empty()) {
-    plan.axes = default_axes(shape.size(), shape_text(shape));
-    assumptions.push_back("The axes of the shape " + shape_text(shape) + " were taken to be " +
-                          axes_text(plan.axes) + ".");
+    plan.axes = default_axes(shape, origin);
+    assumptions.push_back(assumed_axes("the shape " + shape_text(shape), plan.axes));
   }
   const std::string given = axes_text(plan.axes);
   if (plan.axes.size() != shape.size())

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "dropless/trace.hpp"
+#include "traces/array_trace.hpp"
 
 namespace dropless::traces {
 
@@ -18,9 +19,12 @@ struct AxisPlan {
 };
 
 /// Names the axes of `shape` as the options say or by the defaults, and notes what was assumed. Throws Error
-/// where the options do not fit the shape.
+/// where the options do not fit the shape, FileError where they are needed.
 AxisPlan plan_axes(const std::vector<std::int64_t>& shape, const TraceOptions& options,
-                   std::vector<std::string>& assumptions);
+                   const ArrayOrigin& origin, std::vector<std::string>& assumptions);
+
+/// The note that these are a guess at the axes `of` an array.
+std::string assumed_axes(const std::string& of, const std::vector<Axis>& axes);
 
 /// "layer,sequence,position,slot"
 std::string axes_text(const std::vector<Axis>& axes);

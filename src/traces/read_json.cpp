@@ -254,8 +254,8 @@ std::unique_ptr<Trace> open_json(const FilePointer& file, const TraceOptions& op
   if (with_axes.axes.empty() && names_counts(numbers.key())) {
     with_axes.axes = counts_axes(array.shape.size());
     if (!with_axes.axes.empty())
-      origin.assumptions.push_back("The axes of " + numbers.key() + " " + shape_text(array.shape) +
-                                   " were taken to be " + axes_text(with_axes.axes) + ".");
+      origin.assumptions.push_back(
+          assumed_axes(numbers.key() + " " + shape_text(array.shape), with_axes.axes));
   }
   const auto step = std::find(with_axes.axes.begin(), with_axes.axes.end(), Axis::step);
   if (numbers.key() == "logical_count" && step != with_axes.axes.end())

@@ -132,6 +132,16 @@ TEST_CASE("npy: options that do not fit the array are errors that name them", "[
       "axis is 'head'; expected one of layer, step, sequence, position, token, slot, expert, rank");
 }
 
+TEST_CASE("npy: arrays whose axes no default names", "[trace][npy]") {
+  const TemporaryFolder folder;
+  const std::string number = folder.write("0d.npy", npy_bytes("|u1", "()", "\x03"));
+  CHECK_THROWS_WITH(open_trace(number),
+                    number + ": holds a single number, not an array of expert ids or counts");
+  const std::string five = folder.write("5d.npy", npy_bytes("|u1", "(1, 1, 1, 1, 2)", std::string(2, '\0')));
+  CHECK_THROWS_WITH(open_trace(five),
+                    five + ": the shape (1, 1, 1, 1, 2) has 5 axes, which --axes has to name");
+}
+
 TEST_CASE("npy: no tokens, and tokens that are all unrouted", "[trace][npy]") {
   const TemporaryFolder folder;
   TraceOptions options;

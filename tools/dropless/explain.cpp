@@ -18,6 +18,14 @@ std::string explain_policy(const std::string& name) {
          "  n rows and T tokens of a batch, E experts; round_up(a, m): a rounded up to a multiple of m\n";
 }
 
+/// Whether `name` begins as the spelling of a policy does, rightly spelled or not.
+bool names_policy(const std::string& name) {
+  const auto family = [](const std::string& text) { return text.substr(0, text.find_first_of(":[")); };
+  const std::vector<dropless::PolicyForm> forms = dropless::policy_forms();
+  return std::any_of(forms.begin(), forms.end(),
+                     [&](const dropless::PolicyForm& form) { return family(form.spelling) == family(name); });
+}
+
 std::string explain_policies() {
   std::string out;
   for (const dropless::PolicyForm& form : dropless::policy_forms())
@@ -64,6 +72,9 @@ std::string explanation(const std::string& what) {
   if (what == "policies") return explain_policies();
   if (what == "metrics") return explain_metrics();
   if (what == "metadata") return explain_metadata();
-  const std::string metric = explain_metrics(what);
-  return metric.empty() ? explain_policy(what) : metric;
+  if (const std::string metric = explain_metrics(what); !metric.empty()) return metric;
+  if (!names_policy(what))
+    throw dropless::Error("--explain", "'" + what + "'",
+                          "policies, metrics, metadata, one of the metrics or one of the policies");
+  return explain_policy(what);
 }

@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
   CLI::App program("What a Mixture-of-Experts routing trace costs, and the layouts behind it", "dropless");
   program.require_subcommand(1);
   program.set_help_all_flag("--help-all", "Print the help of every command");
+  program.set_version_flag("--version", "dropless " DROPLESS_VERSION, "Print the version and exit");
   add_report_command(program);
   add_compare_command(program);
   add_topology_command(program);

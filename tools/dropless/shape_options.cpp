@@ -19,12 +19,15 @@ std::optional<ModelShape> ShapeOptions::shape() const {
   const bool stated = !mlp_.empty() || !dtype_.empty() || d_model_ > 0 || d_ff_ > 0;
   if (model_.empty() && !stated) return std::nullopt;
   ModelShape shape;
+  // Words that name nothing are refused whatever else is missing.
+  const MlpKind mlp = mlp_.empty() ? MlpKind{} : mlp_kind_from_name(mlp_);
+  const ElementType dtype = dtype_.empty() ? ElementType{} : element_from_name(dtype_);
   if (!model_.empty())
     shape = find_model_shape(model_);
   else if (mlp_.empty() || d_model_ == 0 || d_ff_ == 0)
     throw Error("the model's shape", "incomplete", "--mlp, --d-model and --d-ff together, or --model");
-  if (!mlp_.empty()) shape.mlp = mlp_kind_from_name(mlp_);
-  if (!dtype_.empty()) shape.dtype = element_from_name(dtype_);
+  if (!mlp_.empty()) shape.mlp = mlp;
+  if (!dtype_.empty()) shape.dtype = dtype;
   if (d_model_ > 0) shape.d_model = d_model_;
   if (d_ff_ > 0) shape.d_ff = d_ff_;
   if (stated) shape.source += shape.source.empty() ? "the command line" : ", changed on the command line";
