@@ -1,7 +1,7 @@
 // The activation of an expert layer over its rows, forward and backward. Forward is element by element, so
 // several blocks may share a row; backward gives each row to one warp, which owns the dot product that is the
 // routing weight's gradient.
-#include "activation.cuh"
+#include "activation_chunks.cuh"
 #include "expert_mlp_rows.cuh"
 
 namespace dropless {
@@ -43,12 +43,8 @@ struct PreActivation {
   /// scale * product + bias, rounded as it is kept, so that backward computes the same h from it.
   template <class Chunk>
   __device__ Chunk of(const Chunk& product, int chunk) const {
-    using Elements = ChunkElements<Element, Chunk>;
-    Elements p(product);
-    const Elements b(bias != nullptr ? reinterpret_cast<const Chunk*>(bias)[chunk] : Chunk{});
-#pragma unroll
-    for (int j = 0; j < Elements::count; ++j) p.value[j] = fmaf(scale, p.value[j], b.value[j]);
-    return Elements::pack(p.value);
+    return pre_activate_chunk<Element>(
+        scale, product, bias != nullptr ? reinterpret_cast<const Chunk*>(bias)[chunk] : Chunk{});
   }
 };
 
@@ -57,14 +53,14 @@ template <bool glu, class Chunk, class Element, class Function>
 __device__ void activate_row(const ActivationArguments<Element, Function>& arguments,
                              const PreActivation<Element>& pre_activation, Element* p, Element* h,
                              int width) {
-  using Elements = ChunkElements<Element, Chunk>;
-  const int end = width / Elements::count, lane = static_cast<int>(threadIdx.x) % 32;
+  constexpr int elements = sizeof(Chunk) / sizeof(Element);
+  const int end = width / elements, lane = static_cast<int>(threadIdx.x) % 32;
   auto* const gate = reinterpret_cast<Chunk*>(p);
   auto* const up = reinterpret_cast<Chunk*>(p + width);
   constexpr int accesses = forward_accesses<glu>;
   const int stride = 32 * accesses * static_cast<int>(gridDim.z);
   for (int first = 32 * accesses * static_cast<int>(blockIdx.z) + lane; first < end; first += stride) {
-    Chunk gates[accesses], ups[accesses];
+    Chunk gates[accesses], ups[accesses]{};
     load_chunks(gate, first, 32, end, gates);
     if constexpr (glu) load_chunks(up, first, 32, end, ups);
 #pragma unroll
@@ -79,18 +75,8 @@ __device__ void activate_row(const ActivationArguments<Element, Function>& argum
           if constexpr (glu) up[chunk] = ups[i];
         }
       }
-      const Elements g(gates[i]);
-      float result[Elements::count];
-      if constexpr (glu) {
-        const Elements u(ups[i]);
-#pragma unroll
-        for (int j = 0; j < Elements::count; ++j)
-          result[j] = arguments.rule(arguments.function, g.value[j], u.value[j]);
-      } else {
-#pragma unroll
-        for (int j = 0; j < Elements::count; ++j) result[j] = arguments.function(g.value[j]);
-      }
-      reinterpret_cast<Chunk*>(h)[chunk] = Elements::pack(result);
+      reinterpret_cast<Chunk*>(h)[chunk] =
+          activate_chunk<glu, Element>(arguments.rule, arguments.function, gates[i], ups[i]);
     }
   }
 }

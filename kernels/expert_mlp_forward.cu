@@ -1,5 +1,4 @@
 // Forward of the expert layer in rows: up product, activation, down product, and the way back to tokens.
-#include "device_properties.hpp"
 #include "expert_mlp_layer.hpp"
 #include "scaled_combine.hpp"
 
@@ -11,7 +10,7 @@ namespace {
 std::optional<FusedUp> plan_fused_up(const Layer& layer, const RowsView& x_rows,
                                      const MutableRowsView& kept_p, const MutableRowsView& h) {
   const ExpertRows& rows = layer.rows.rows;
-  const UpFusion fusion = up_fusion(rows.rows_bound, rows.experts, layer.d_model());
+  const UpFusion fusion = up_fusion(rows.rows_bound, rows.experts, layer.d_model(), layer.rows.order.top_k);
   const bool gathers = fusion == UpFusion::gathering && layer.from_tokens();
   const FusedUp fused{rows,
                       gathers || !layer.from_tokens() ? layer.x : x_rows,
@@ -27,10 +26,8 @@ std::optional<FusedUp> plan_fused_up(const Layer& layer, const RowsView& x_rows,
                       kept_p,
                       h,
                       multiprocessors_within(layer.options.sm_limit)};
-  const bool possible = fusion != UpFusion::none && !layer.options.composed &&
-                        layer.options.path != KernelPath::portable &&
-                        current_device_properties().compute_capability == 90 && sm90_can_run(fused);
-  return possible ? std::optional(fused) : std::nullopt;
+  return fusion != UpFusion::none && may_fuse(layer) && sm90_can_run(fused) ? std::optional(fused)
+                                                                            : std::nullopt;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #pragma once
 #include <optional>
 
+#include "device_properties.hpp"
 #include "dropless/expert_mlp.hpp"
 #include "expert_mlp_memory.hpp"
 #include "expert_mlp_steps.hpp"
@@ -40,6 +41,12 @@ struct Layer {
 
 inline RowsView read_only(const MutableRowsView& view) {
   return {view.data, view.leading_dimension, view.type};
+}
+
+/// Whether the layer's fused Hopper kernels may run.
+inline bool may_fuse(const Layer& layer) {
+  return !layer.options.composed && layer.options.path != KernelPath::portable &&
+         current_device_properties().compute_capability == 90;
 }
 
 /// Whether rows need another pass after the down product where there is no combine to scale them.

@@ -100,7 +100,8 @@ std::vector<Variant> variants() {
            shape(glu, function(F::silu), Place::output, true, equal(8, 64), n_by_k, n_by_k, 1, 3)}};
 }
 
-/// Every variant with `times` its tokens, in every way: how many rows an expert has decides what is fused.
+/// Every variant with `times` its tokens, in every way: how many rows an expert has decides what is fused,
+/// and fusing leaves every bit as it is.
 void require_agreement(std::int64_t times) {
   for (Variant variant : variants()) {
     variant.shape.tokens *= times;
@@ -109,12 +110,17 @@ void require_agreement(std::int64_t times) {
     DeviceLayer layer(host, variant.type, variant.gradient_type, variant.pad,
                       derivative_jumps(variant.shape.activation) ? LayerValues::exact : LayerValues::any);
     const NamedValues expected = layer.expected();
+    std::vector<std::vector<unsigned char>> composed;
     for (const LayerWay& way : layer_ways) {
       INFO(way.name);
       layer.poison();
       layer.run(way);
       require_close(layer.results(), expected, variant.type);
       const std::vector<std::vector<unsigned char>> trained = layer.bits();
+      if (way.path == KernelPath::automatic && way.composed)
+        composed = trained;
+      else if (way.path == KernelPath::automatic)
+        for (std::size_t i = 0; i < trained.size(); ++i) check_same_bits(trained[i], composed[i]);
       layer.poison();
       layer.infer(way);
       check_same_bits(layer.bits()[out_bits], trained[out_bits]);

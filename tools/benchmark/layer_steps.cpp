@@ -58,7 +58,7 @@ std::vector<Contestant> LayerSteps::calls() const {
       {"down", [=](std::int64_t) { dsd(expert_rows, h_read, mlp.down, rows, {}, stream); }},
       {"combine",
        [=](std::int64_t) { combine(order, rows_read, batch.routing_weights, out, d_model, false, stream); }}};
-  const UpFusion fusion = up_fusion(expert_rows.rows_bound, expert_rows.experts, d_model);
+  const UpFusion fusion = up_fusion(expert_rows.rows_bound, expert_rows.experts, d_model, order.top_k);
   const bool gathers = fusion == UpFusion::gathering;
   const FusedUp fused{expert_rows,
                       gathers ? batch.x : rows_read,
