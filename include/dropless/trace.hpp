@@ -67,6 +67,7 @@ struct Batch {
 /// in nothing but which experts these are.
 struct TokenBatches {
   std::int64_t layer = 0;
+  std::int64_t index = 0;  ///< number of the first one; the others follow it where the sink asks for a row
   std::int64_t batches = 0;
   ArrayView<const std::int64_t> rows_per_expert;  ///< [experts]: summed over the batches
   ArrayView<const std::int64_t> lowest_expert;    ///< [experts]: batches whose lowest-numbered expert it is
@@ -91,9 +92,14 @@ class BatchSink {
   virtual ~BatchSink() = default;
   virtual void batch(int worker, const Batch& batch) = 0;
 
+  /// With n > 1, the batches [i * n, (i + 1) * n) of a layer all reach one worker, in order, for each i;
+  /// asked of traces cut by batch_tokens only.
+  virtual std::int64_t batches_in_a_row() const { return 1; }
+
   /// A sink that needs no more of a batch of one token than TokenBatches says may take such batches together,
-  /// which costs a hundredth. Even then some arrive one by one, and all of them from some files.
-  virtual bool takes_token_batches() const { return false; }
+  /// which costs a hundredth: up to that many at once, never across a multiple of it. Even then some arrive
+  /// one by one, and all of them from some files.
+  virtual std::int64_t most_token_batches() const { return 0; }
   virtual void token_batches(int, const TokenBatches&) {}
 };
 

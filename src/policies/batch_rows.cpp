@@ -7,14 +7,7 @@
 
 #include "dropless/error.hpp"
 #include "dropless/integer_math.hpp"
-
-// The x86-64 baseline has no 32-bit maximum and no wide vectors, so these loops are also built for newer
-// cores and the loader picks.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
-#define DROPLESS_VECTOR_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
-#else
-#define DROPLESS_VECTOR_CLONES
-#endif
+#include "vector_clones.hpp"
 
 namespace dropless {
 namespace {

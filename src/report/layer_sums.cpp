@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "add_rows.hpp"
 #include "dropless/row_tiles.hpp"
 
 namespace dropless {
@@ -47,8 +48,7 @@ void LayerSums::add(const ReportPlan& plan, const BatchRows& rows, std::int64_t 
   unrouted_ += unrouted;
   duplicate_rows_ += duplicate_rows;
   if (rows.rows() == 0) return;
-  const std::int64_t* counts = rows.rows_per_expert().data();
-  for (std::size_t e = 0; e < rows_per_expert_.size(); ++e) rows_per_expert_[e] += counts[e];
+  add_rows(rows_per_expert_, rows.rows_per_expert());
   add_alike(plan, rows, 1, scratch);
   if (plan.ranks > 0) add_ranks(plan, rows);
 }
@@ -58,7 +58,7 @@ void LayerSums::add(const ReportPlan& plan, const TokenBatches& batches, std::in
   batches_ += batches.batches;
   tokens_ += batches.batches;
   const auto experts = static_cast<std::size_t>(plan.experts);
-  for (std::size_t e = 0; e < experts; ++e) rows_per_expert_[e] += batches.rows_per_expert[e];
+  add_rows(rows_per_expert_, batches.rows_per_expert);
   std::vector<std::int64_t> one_token(experts);
   std::fill(one_token.end() - (top_k - 1), one_token.end(), 1);
   BatchRows rows;
@@ -152,7 +152,7 @@ void LayerSums::add(const LayerSums& other) {
   coefficient_of_variation_.add(other.coefficient_of_variation_);
   gini_.add(other.gini_);
   max_over_mean_most_ = std::max(max_over_mean_most_, other.max_over_mean_most_);
-  for (std::size_t e = 0; e < rows_per_expert_.size(); ++e) rows_per_expert_[e] += other.rows_per_expert_[e];
+  add_rows(rows_per_expert_, other.rows_per_expert_);
   for (std::size_t i = 0; i < policies_.size(); ++i) policies_[i].add(other.policies_[i]);
   padding_.add(other.padding_);
   for (std::size_t i = 0; i < scheduled_by_block_.size(); ++i)

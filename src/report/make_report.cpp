@@ -6,8 +6,7 @@
 #include "dropless/report.hpp"
 #include "dropless/row_tiles.hpp"
 #include "report/histograms.hpp"
-#include "report/rank_placements.hpp"
-#include "report/trace_sums.hpp"
+#include "report/report_reading.hpp"
 #include "report/warnings.hpp"
 
 namespace dropless {
@@ -53,27 +52,29 @@ LayerSums sum_of(const ReportPlan& plan, bool exact, std::initializer_list<const
 
 }  // namespace
 
-Report make_report(Trace& trace, const ReportOptions& options, Progress progress, void* context) {
-  const ReportPlan plan = make_plan(trace.info(), options);
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  const int workers = options.workers > 0 ? options.workers : cores;
-  TraceSums gathered(plan, trace.info(), workers);
-  RankPlacements placements(options, trace.info());
-  const std::vector<LayerFacts> facts =
-      trace.read(placements.first_read(gathered, workers), workers, progress, context);
+ReportReading::ReportReading(const TraceInfo& trace, const ReportOptions& options)
+    : options_(options),
+      workers_(options.workers > 0 ? options.workers
+                                   : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))),
+      plan_(make_plan(trace, options)),
+      gathered_(plan_, trace, workers_),
+      placements_(options, trace),
+      sink_(placements_.first_read(gathered_, workers_)) {}
 
+Report ReportReading::finish(Trace& trace, const std::vector<LayerFacts>& facts, Progress progress,
+                             void* context) {
   Report report;
   report.trace = trace.info();
-  report.options = options;
-  report.policies = plan.policies;
-  report.exact_percentiles = gathered.settle_percentiles();
+  report.options = options_;
+  report.policies = plan_.policies;
+  report.exact_percentiles = gathered_.settle();
   const bool exact = report.exact_percentiles;
-  LayerSums totals = sum_of(plan, exact, {}), corrected_totals = sum_of(plan, exact, {});
+  LayerSums totals = sum_of(plan_, exact, {}), corrected_totals = sum_of(plan_, exact, {});
   std::int64_t never_used = 0, corrected_never_used = 0;
   for (std::size_t i = 0; i < facts.size(); ++i) {
-    const LayerParts parts = gathered.take_layer(i);
-    const LayerSums sums = sum_of(plan, exact, {parts.plain.get(), parts.warmup.get()});
-    LayerFigures layer{facts[i].layer, facts[i].dense, facts[i].warmup_rows, sums.layer_figures(plan), {}};
+    const LayerParts parts = gathered_.take_layer(i);
+    const LayerSums sums = sum_of(plan_, exact, {parts.plain.get(), parts.warmup.get()});
+    LayerFigures layer{facts[i].layer, facts[i].dense, facts[i].warmup_rows, sums.layer_figures(plan_), {}};
     report.trace_batches += layer.figures.batches;
     report.trace_tokens += layer.figures.tokens;
     report.trace_assignments += layer.figures.useful_rows + layer.figures.unrouted;
@@ -82,8 +83,8 @@ Report make_report(Trace& trace, const ReportOptions& options, Progress progress
     report.trace_warmup_rows += layer.warmup_rows;
     std::int64_t corrected = layer.figures.experts_never_used;
     if (parts.warmup) {
-      const LayerSums without = sum_of(plan, exact, {parts.plain.get(), parts.corrected.get()});
-      layer.without_warmup = without.layer_figures(plan);
+      const LayerSums without = sum_of(plan_, exact, {parts.plain.get(), parts.corrected.get()});
+      layer.without_warmup = without.layer_figures(plan_);
       corrected = layer.without_warmup->experts_never_used;
       if (!layer.dense) corrected_totals.add(without);
     } else if (!layer.dense) {
@@ -96,20 +97,26 @@ Report make_report(Trace& trace, const ReportOptions& options, Progress progress
     }
     report.layers.push_back(std::move(layer));
   }
-  report.totals = totals.figures(plan);
+  report.totals = totals.figures(plan_);
   report.totals.experts_never_used = never_used;
   const auto has_warmup = [](const LayerFigures& layer) { return !layer.dense && layer.without_warmup; };
   if (std::any_of(report.layers.begin(), report.layers.end(), has_warmup)) {
-    report.totals_without_warmup = corrected_totals.figures(plan);
+    report.totals_without_warmup = corrected_totals.figures(plan_);
     report.totals_without_warmup->experts_never_used = corrected_never_used;
   }
   report.rows_per_expert = row_quantiles(totals.rows_of_experts(), report.totals.useful_rows);
   report.rows_per_batch = row_quantiles(totals.rows_of_batches(), report.totals.useful_rows);
   report.batches_by_rows = bins_by_rows(totals.rows_of_batches());
   report.batches_by_padding = bins_by_padding(totals.batches_by_padding());
-  if (plan.ranks > 0) placements.score(report, trace, workers, progress, context);
+  if (plan_.ranks > 0) placements_.score(report, trace, workers_, progress, context);
   report.warnings = report_warnings(report);
   return report;
+}
+
+Report make_report(Trace& trace, const ReportOptions& options, Progress progress, void* context) {
+  ReportReading reading(trace.info(), options);
+  const std::vector<LayerFacts> facts = trace.read(reading.sink(), reading.workers(), progress, context);
+  return reading.finish(trace, facts, progress, context);
 }
 
 }  // namespace dropless

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "add_rows.hpp"
+
 namespace dropless {
 
 ArrayView<const std::int64_t> WithoutWarmup::rows(int worker, const Batch& batch) {
@@ -63,16 +65,13 @@ FirstHalfRows::FirstHalfRows(const LayerIndex& layers, const std::vector<std::in
 void FirstHalfRows::batch(int worker, const Batch& batch) {
   const std::size_t layer = layers_.at(batch.layer);
   if (batch.index >= ends_[layer]) return;
-  std::vector<std::int64_t>& sums = workers_[static_cast<std::size_t>(worker)][layer];
-  sums.resize(static_cast<std::size_t>(experts_));
-  const ArrayView<const std::int64_t> rows = warmup_.rows(worker, batch);
-  for (std::size_t e = 0; e < sums.size(); ++e) sums[e] += rows[e];
+  add_rows(workers_[static_cast<std::size_t>(worker)][layer], warmup_.rows(worker, batch));
 }
 
 std::vector<std::int64_t> FirstHalfRows::layer(std::size_t index) const {
   std::vector<std::int64_t> rows(static_cast<std::size_t>(experts_));
   for (const auto& worker : workers_)
-    for (std::size_t e = 0; e < worker[index].size(); ++e) rows[e] += worker[index][e];
+    if (!worker[index].empty()) add_rows(rows, worker[index]);
   return rows;
 }
 

@@ -6,9 +6,13 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
+#include <map>
+#include <set>
 
 #include "report/report_json.hpp"
+#include "report/report_reading.hpp"
 #include "report/text_format.hpp"
+#include "traces/nested_batches.hpp"
 
 namespace dropless {
 namespace {
@@ -23,6 +27,16 @@ std::string bar(double share, std::size_t width) {
   if (share == 0) return "";
   const auto length = static_cast<std::size_t>(share * static_cast<double>(width) + 0.5);
   return "  " + std::string(std::max<std::size_t>(length, 1), '#');
+}
+
+/// Takes out of `sizes`, which ascend, the first one and those after it that are multiples of the one taken
+/// before.
+std::vector<std::int64_t> take_family(std::vector<std::int64_t>& sizes) {
+  std::vector<std::int64_t> family, others;
+  for (const std::int64_t size : sizes)
+    (family.empty() || size % family.back() == 0 ? family : others).push_back(size);
+  sizes = std::move(others);
+  return family;
 }
 
 class SweepText {
@@ -115,6 +129,33 @@ class SweepText {
 };
 
 }  // namespace
+
+std::vector<SweepPoint> make_sweep(const std::vector<std::int64_t>& sizes, const OpenCut& open,
+                                   const ReportOptions& options, Progress progress, void* context) {
+  const std::set<std::int64_t> different(sizes.begin(), sizes.end());
+  std::vector<std::int64_t> left(different.begin(), different.end());
+  std::map<std::int64_t, Report> reports;
+  while (!left.empty()) {
+    const std::vector<std::int64_t> family = take_family(left);
+    const std::unique_ptr<Trace> trace = open(family[0]);
+    std::vector<std::unique_ptr<ReportReading>> readings;
+    std::vector<SizedSink> sinks;
+    for (const std::int64_t size : family) {
+      readings.push_back(std::make_unique<ReportReading>(trace->info(), options));
+      sinks.push_back({size / family[0], &readings.back()->sink()});
+    }
+    const std::vector<LayerFacts> facts =
+        read_nested(*trace, sinks, readings[0]->workers(), progress, context);
+    for (std::size_t i = 0; i < family.size(); ++i) {
+      CoarserTrace cut(*trace, sinks[i].together);
+      reports.emplace(family[i], readings[i]->finish(cut, facts, progress, context));
+      readings[i].reset();
+    }
+  }
+  std::vector<SweepPoint> points;
+  for (const std::int64_t size : sizes) points.push_back({size, reports.at(size)});
+  return points;
+}
 
 std::string sweep_text(const std::vector<SweepPoint>& points) { return SweepText(points).str(); }
 

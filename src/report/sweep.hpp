@@ -1,6 +1,8 @@
 // What a knob does: reports on one trace cut into batches of several sizes, and policies that differ in their
 // capacity factor alone, each as a curve.
 #pragma once
+#include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -14,6 +16,15 @@ struct SweepPoint {
   std::int64_t batch_tokens = 0;
   Report report;
 };
+
+/// Opens the trace cut into batches of that many tokens.
+using OpenCut = std::function<std::unique_ptr<Trace>(std::int64_t batch_tokens)>;
+
+/// A point for each of `sizes`, each of them what make_report() makes of the trace cut into that size. Sizes
+/// that divide one another are read together, once.
+std::vector<SweepPoint> make_sweep(const std::vector<std::int64_t>& sizes, const OpenCut& open,
+                                   const ReportOptions& options, Progress progress = nullptr,
+                                   void* context = nullptr);
 
 /// Padding by policy against batch size, in at most 100 columns. All points have the same policies.
 std::string sweep_text(const std::vector<SweepPoint>& points);

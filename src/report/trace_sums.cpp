@@ -2,6 +2,9 @@
 #include "report/trace_sums.hpp"
 
 #include <algorithm>
+#include <limits>
+
+#include "add_rows.hpp"
 
 namespace dropless {
 
@@ -11,6 +14,7 @@ TraceSums::TraceSums(const ReportPlan& plan, const TraceInfo& trace, int workers
   for (int i = 0; i < workers; ++i) {
     workers_.push_back(std::make_unique<Worker>());
     workers_.back()->layers.resize(trace.layers.size());
+    workers_.back()->tokens.resize(trace.layers.size());
   }
 }
 
@@ -32,17 +36,20 @@ void TraceSums::batch(int worker_number, const Batch& batch) {
         .add(plan_, worker.rows, batch.unrouted, batch.duplicate_rows, worker.scratch);
 }
 
-bool TraceSums::takes_token_batches() const {
-  return plan_.ranks == 0 &&
-         std::all_of(plan_.policies.begin(), plan_.policies.end(),
-                     [&](const Policy& policy) { return top_k_ < policy.rows_by_place_from; });
+std::int64_t TraceSums::most_token_batches() const {
+  const bool alike = plan_.ranks == 0 &&
+                     std::all_of(plan_.policies.begin(), plan_.policies.end(),
+                                 [&](const Policy& policy) { return top_k_ < policy.rows_by_place_from; });
+  return alike ? std::numeric_limits<std::int64_t>::max() : 0;
 }
 
 void TraceSums::token_batches(int worker_number, const TokenBatches& batches) {
   Worker& worker = *workers_[static_cast<std::size_t>(worker_number)];
   expect(worker, batches.batches);
-  sums(worker.layers[index_of_layer_.at(batches.layer)].plain, worker)
-      .add(plan_, batches, top_k_, worker.scratch);
+  TokenSums& sums = worker.tokens[index_of_layer_.at(batches.layer)];
+  sums.batches += batches.batches;
+  add_rows(sums.rows_per_expert, batches.rows_per_expert);
+  add_rows(sums.lowest_expert, batches.lowest_expert);
 }
 
 void TraceSums::expect(Worker& worker, std::int64_t batches) {
@@ -65,9 +72,18 @@ void TraceSums::use_bins(Worker& worker) {
       if (part != nullptr) part->use_bins();
 }
 
-bool TraceSums::settle_percentiles() {
+bool TraceSums::settle() {
   std::int64_t batches = 0;
-  for (const auto& worker : workers_) batches += worker->batches;
+  for (const auto& worker : workers_) {
+    batches += worker->batches;
+    for (std::size_t layer = 0; layer < worker->tokens.size(); ++layer) {
+      const TokenSums& tokens = worker->tokens[layer];
+      if (tokens.batches > 0)
+        sums(worker->layers[layer].plain, *worker)
+            .add(plan_, {0, 0, tokens.batches, tokens.rows_per_expert, tokens.lowest_expert}, top_k_,
+                 worker->scratch);
+    }
+  }
   if (batches <= most_exact_batches) return true;
   for (const auto& worker : workers_) use_bins(*worker);
   return false;

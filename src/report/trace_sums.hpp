@@ -25,21 +25,26 @@ class TraceSums : public BatchSink {
   TraceSums(const ReportPlan& plan, const TraceInfo& trace, int workers);
 
   void batch(int worker, const Batch& batch) override;
-  bool takes_token_batches() const override;
+  std::int64_t most_token_batches() const override;
   void token_batches(int worker, const TokenBatches& batches) override;
 
-  /// The sums of layer `index` of TraceInfo::layers over all workers, which lose them. Call after the trace
-  /// is read.
+  /// Call once the trace is read; whether percentiles are exact.
+  bool settle();
+  /// The sums of layer `index` of TraceInfo::layers over all workers, which lose them. Call after settle().
   LayerParts take_layer(std::size_t index);
-  /// Whether percentiles are exact. Call after the trace is read, before take_layer().
-  bool settle_percentiles();
 
  private:
+  /// A layer's token batches, summed: they go into its sums at the end, all at once.
+  struct TokenSums {
+    std::int64_t batches = 0;
+    std::vector<std::int64_t> rows_per_expert, lowest_expert;
+  };
   struct Worker {
     BatchRows rows;
     BatchScratch scratch;
     std::vector<std::int64_t> without_warmup;
     std::vector<LayerParts> layers;
+    std::vector<TokenSums> tokens;  // by layer
     std::int64_t batches = 0;
   };
 

@@ -1,7 +1,8 @@
 // Delivering the batches of an array.
 //
 // Units of work (array_units.hpp) go to the workers in turn. Where there are too few of them to keep the
-// workers busy, the workers share each unit by its tokens and their counts are added.
+// workers busy, the workers share each unit by its tokens and their counts are added. Batches that are cut
+// from tokens in file order are delivered as soon as they are counted; all others are counted side by side.
 #include "traces/array_reading.hpp"
 
 #include <fmt/format.h>
@@ -25,19 +26,28 @@ constexpr std::int64_t most_alike_tokens = 512;  // looked at together; one that
 
 std::size_t at(int axis) { return static_cast<std::size_t>(axis); }
 
-/// The counts of a unit's batches: batch b of layer l (both within the unit) is number l * batches + b.
+/// The counts of batches that are not delivered yet, each in a slot of its own.
 struct OpenBatches {
   std::int64_t experts = 0;
-  std::vector<std::int64_t> rows;  // [number][experts]
+  std::vector<std::int64_t> rows;  // [slot][experts]
   std::vector<std::int64_t> tokens, unrouted, duplicate_rows;
+  std::vector<std::int64_t> number;  // of the batch in the slot, where a slot takes one after another; or -1
 
-  void reset(std::int64_t batches, std::int64_t expert_count) {
+  void reset(std::int64_t slots, std::int64_t expert_count) {
     experts = expert_count;
-    const auto size = static_cast<std::size_t>(batches);
+    const auto size = static_cast<std::size_t>(slots);
     rows.assign(size * static_cast<std::size_t>(experts), 0);
     tokens.assign(size, 0);
     unrouted.assign(size, 0);
     duplicate_rows.assign(size, 0);
+    number.assign(size, -1);
+  }
+
+  void clear(std::size_t slot) {
+    const ArrayView<std::int64_t> counts = rows_of(slot);
+    std::fill(counts.begin(), counts.end(), 0);
+    tokens[slot] = unrouted[slot] = duplicate_rows[slot] = 0;
+    number[slot] = -1;
   }
 
   ArrayView<std::int64_t> rows_of(std::size_t batch) {
@@ -81,12 +91,15 @@ class Reading {
         workers_(workers),
         progress_(progress),
         context_(context),
-        token_batches_(array_.batch_tokens == 1 && !array_.plan.counts && sink.takes_token_batches()) {
+        in_order_(array_.batch_tokens > 0 && array_.tokens_in_file_order()),
+        batches_in_a_row_(array_.batch_tokens > 0 ? sink.batches_in_a_row() : 1),
+        most_token_batches_(std::min(most_alike_tokens, sink.most_token_batches())),
+        token_batches_(array_.batch_tokens == 1 && most_token_batches_ > 0 &&
+                       (in_order_ || batches_in_a_row_ == 1)) {
     layers_ = static_cast<std::int64_t>(trace.info.layers.size());
     warmup_.resize(trace.info.layers.size());
     sums_.assign(static_cast<std::size_t>(workers), std::vector<LayerSums>(trace.info.layers.size()));
-    if (token_batches_)
-      alike_.assign(static_cast<std::size_t>(workers), std::vector<DistinctTokens>(trace.info.layers.size()));
+    alike_.resize(static_cast<std::size_t>(workers));
     total_bytes_ = box_size(array_.boxes.whole()) * array_.boxes.array().number.bytes;
   }
 
@@ -95,8 +108,12 @@ class Reading {
     std::vector<std::int64_t> skipped;
     if (trace_.drop_warmup)
       for (const WarmupRows& rows : warmup_) skipped.push_back(rows.tokens);
-    const std::vector<Unit> units = make_units(array_, workers_, skipped);
-    if (units.size() >= least_units_a_worker * static_cast<std::size_t>(workers_))
+    const std::vector<Unit> units = make_units(array_, workers_, skipped, batches_in_a_row_);
+    const bool apart = units.size() >= least_units_a_worker * static_cast<std::size_t>(workers_) &&
+                       (in_order_ || batches_in_a_row_ == 1);
+    const bool parts_apart = in_order_ && batches_in_a_row_ > 1;
+    one_by_one_ = in_order_ && (apart || parts_apart);
+    if (apart)
       run_workers(workers_, [&](int worker) {
         OpenBatches open;
         for (auto i = static_cast<std::size_t>(worker); i < units.size();
@@ -109,12 +126,14 @@ class Reading {
       for (const Unit& unit : units) {
         std::vector<OpenBatches> open(static_cast<std::size_t>(workers_));
         run_workers(workers_, [&](int worker) {
-          count_part(unit, worker, worker, workers_, open[static_cast<std::size_t>(worker)]);
+          OpenBatches& part = open[static_cast<std::size_t>(worker)];
+          count_part(unit, worker, worker, workers_, part);
+          if (parts_apart) deliver(unit, part, worker);
         });
+        if (parts_apart) continue;
         for (std::size_t i = 1; i < open.size(); ++i) open[0].add(open[i]);
         deliver(unit, open[0], 0);
       }
-    if (token_batches_) run_workers(workers_, [&](int worker) { deliver_alike(worker); });
     if (progress_) progress_(1, context_);
     return facts();
   }
@@ -132,10 +151,11 @@ class Reading {
   }
 
   void count_part(const Unit& unit, int worker, int part, int parts, OpenBatches& open) {
-    open.reset(token_batches_ ? 1 : unit_layers(unit) * unit_batches(unit), array_.experts);
+    open.reset(unit_layers(unit) * (one_by_one_ || token_batches_ ? 1 : unit_batches(unit)), array_.experts);
     BoxNumbers numbers;
+    const std::int64_t tokens_in_a_row = batches_in_a_row_ > 1 ? batches_in_a_row_ * array_.batch_tokens : 1;
     try {
-      for (const Box& box : boxes_of(array_, unit, part, parts))
+      for (const Box& box : boxes_of(array_, unit, part, parts, tokens_in_a_row))
         array_.boxes.for_each_block(box, array_.plan.row, block_bytes, [&](const Box& block) {
           if (failed_) return;
           array_.boxes.read(block, numbers);
@@ -183,13 +203,20 @@ class Reading {
       for (std::int64_t done = 0; done < run_tokens; done += table.rows) {
         if (run_axis >= 0) index[at(run_axis)] = block.begin[at(run_axis)] + done;
         const auto [batch, tokens] = batch_at(unit, index, run_axis, run_tokens - done);
+        const std::int64_t number = unit.first_batch + batch;
         if (token_batches_) {
-          table.rows = std::min(run_tokens - done, most_alike_tokens);
-          count_tokens(unit, table, index, run_axis, selected, open, worker);
+          const std::int64_t past = batches_in_a_row_ > 1 ? number % most_token_batches_ : 0;
+          table.rows = std::min(run_tokens - done, most_token_batches_ - past);
+          count_tokens(unit, table, index, run_axis, number, selected, open, worker);
         } else {
           table.rows = tokens;
-          count_run(table, index, run_axis, static_cast<std::size_t>(unit_layer * unit_batches(unit) + batch),
-                    open, sums_of(worker, selected));
+          const auto slot =
+              static_cast<std::size_t>(one_by_one_ ? unit_layer : unit_layer * unit_batches(unit) + batch);
+          if (one_by_one_ && open.number[slot] != number) {
+            deliver_slot(open, slot, selected, worker);
+            open.number[slot] = number;
+          }
+          count_run(table, index, run_axis, slot, open, sums_of(worker, selected));
         }
         table.first += table.rows * table.row_stride * number_bytes;
       }
@@ -221,19 +248,28 @@ class Reading {
     return {batch - unit.first_batch, std::min(most, (left + step - 1) / step)};
   }
 
-  /// Takes a run of tokens that are a batch each: together where they are alike, else one after another.
+  /// Takes a run of tokens that are a batch each, the first of them batch `number`: together where they are
+  /// alike, else one after another.
   void count_tokens(const Unit& unit, NumberTable tokens, std::vector<std::int64_t> index, int run_axis,
-                    std::int64_t selected, OpenBatches& open, int worker) {
-    const auto number_at = [&] { return unit.first_batch + batch_at(unit, index, run_axis, 1).batch; };
+                    std::int64_t number, std::int64_t selected, OpenBatches& open, int worker) {
     const NumberFormat& format = array_.boxes.array().number;
     const std::int64_t warm = trace_.drop_warmup ? 0 : warmup_[static_cast<std::size_t>(selected)].tokens;
-    if (number_at() >= warm && alike_of(worker, selected).count(format, tokens, array_.experts)) return;
+    DistinctTokens& alike = alike_[static_cast<std::size_t>(worker)];
+    if (number >= warm && alike.count(format, tokens, array_.experts)) {
+      LayerSums& sums = sums_of(worker, selected);
+      sums.tokens += tokens.rows;
+      sums.has_rows = true;
+      sums.repeats_one &= tokens.columns == 1;
+      sink_.token_batches(worker, {trace_.info.layers[static_cast<std::size_t>(selected)], number,
+                                   tokens.rows, alike.rows_per_expert, alike.lowest_expert});
+      return;
+    }
     const std::int64_t count = tokens.rows;
     tokens.rows = 1;
     for (std::int64_t i = 0; i < count; ++i) {
-      open.reset(1, array_.experts);
+      open.clear(0);
       count_run(tokens, index, run_axis, 0, open, sums_of(worker, selected));
-      deliver_batch(open, 0, selected, number_at(), worker);
+      deliver_batch(open, 0, selected, unit.first_batch + batch_at(unit, index, run_axis, 1).batch, worker);
       tokens.first += tokens.row_stride * format.bytes;
       if (run_axis >= 0) ++index[at(run_axis)];
     }
@@ -263,36 +299,19 @@ class Reading {
     return sums_[static_cast<std::size_t>(worker)][static_cast<std::size_t>(selected)];
   }
 
-  DistinctTokens& alike_of(int worker, std::int64_t selected) {
-    return alike_[static_cast<std::size_t>(worker)][static_cast<std::size_t>(selected)];
-  }
-
-  /// One worker's share of the layers, with what all workers counted of them.
-  void deliver_alike(int worker) {
-    for (std::int64_t selected = worker; selected < layers_; selected += workers_) {
-      DistinctTokens alike;
-      for (int counted_by = 0; counted_by < workers_; ++counted_by) alike.add(alike_of(counted_by, selected));
-      if (alike.tokens == 0) continue;
-      count_rows_of_file(alike.tokens * trace_.info.top_k);
-      LayerSums sums;
-      sums.tokens = alike.tokens;
-      sums.has_rows = true;
-      sums.repeats_one = trace_.info.top_k == 1;
-      sums_of(worker, selected).add(sums);
-      sink_.token_batches(worker, {trace_.info.layers[static_cast<std::size_t>(selected)], alike.tokens,
-                                   alike.rows_per_expert, alike.lowest_expert});
-    }
-  }
-
+  /// What of a unit is still open.
   void deliver(const Unit& unit, OpenBatches& open, int worker) {
     if (failed_ || token_batches_) return;  // count_tokens() delivered them
     const std::int64_t batches = unit_batches(unit);
-    Box numbers = unit.box;
     for (std::int64_t layer = 0; layer < unit_layers(unit); ++layer) {
       const std::int64_t file_layer =
           array_.plan.layer < 0 ? 0 : unit.box.begin[at(array_.plan.layer)] + layer;
       const std::int64_t selected = array_.selected[static_cast<std::size_t>(file_layer)];
       if (selected < 0) continue;
+      if (one_by_one_) {
+        deliver_slot(open, static_cast<std::size_t>(layer), selected, worker);
+        continue;
+      }
       std::int64_t batch = 0;
       const auto next = [&](std::int64_t index) {
         deliver_batch(open, static_cast<std::size_t>(layer * batches + batch++), selected, index, worker);
@@ -308,18 +327,25 @@ class Reading {
     }
   }
 
-  void deliver_batch(OpenBatches& open, std::size_t open_batch, std::int64_t selected, std::int64_t index,
+  /// Makes room for another batch.
+  void deliver_slot(OpenBatches& open, std::size_t slot, std::int64_t selected, int worker) {
+    if (open.number[slot] < 0) return;
+    deliver_batch(open, slot, selected, open.number[slot], worker);
+    open.clear(slot);
+  }
+
+  void deliver_batch(OpenBatches& open, std::size_t slot, std::int64_t selected, std::int64_t index,
                      int worker) {
     const WarmupRows& warmup = warmup_[static_cast<std::size_t>(selected)];
     const bool cut_off = trace_.drop_warmup && array_.batch_tokens > 0;  // its tokens were never counted
     const std::int64_t warm = warmup.tokens == 0 || cut_off ? 0 : warmup.in_batch(index, array_.batch_tokens);
-    const ArrayView<std::int64_t> rows = open.rows_of(open_batch);
+    const ArrayView<std::int64_t> rows = open.rows_of(slot);
     Batch batch;
     batch.layer = trace_.info.layers[static_cast<std::size_t>(selected)];
     batch.index = index;
-    batch.tokens = open.tokens[open_batch];
-    batch.unrouted = open.unrouted[open_batch];
-    batch.duplicate_rows = open.duplicate_rows[open_batch];
+    batch.tokens = open.tokens[slot];
+    batch.unrouted = open.unrouted[slot];
+    batch.duplicate_rows = open.duplicate_rows[slot];
     batch.rows_per_expert = {rows.data(), rows.size()};
     std::vector<std::int64_t> warm_rows;
     if (warm > 0) {
@@ -337,13 +363,16 @@ class Reading {
         batch.warmup_rows_per_expert = warm_rows;
       }
     }
-    std::int64_t assignments = 0;
-    for (const std::int64_t of_expert : rows) {
-      assignments += std::min(of_expert, most_rows + 1);
-      if (assignments > most_rows) refuse_rows();
+    std::int64_t assignments = batch.tokens * trace_.info.top_k - batch.unrouted;
+    if (array_.plan.counts) {
+      assignments = 0;
+      for (const std::int64_t of_expert : rows) {
+        assignments += std::min(of_expert, most_rows + 1);
+        if (assignments > most_rows) refuse_rows();
+      }
+      if (total_rows_.fetch_add(assignments) + assignments > most_rows) refuse_rows();
+      if (trace_.info.top_k > 0) batch.tokens = assignments / trace_.info.top_k;
     }
-    count_rows_of_file(assignments);
-    if (array_.plan.counts && trace_.info.top_k > 0) batch.tokens = assignments / trace_.info.top_k;
     LayerSums sums;
     sums.tokens = batch.tokens;
     sums.unrouted = batch.unrouted;
@@ -351,11 +380,6 @@ class Reading {
     sums.has_rows = assignments > 0;
     sums_of(worker, selected).add(sums);
     sink_.batch(worker, batch);
-  }
-
-  void count_rows_of_file(std::int64_t rows) {
-    if (total_rows_ + rows > most_rows) refuse_rows();
-    total_rows_ += rows;
   }
 
   [[noreturn]] void refuse_rows() const {
@@ -386,11 +410,14 @@ class Reading {
   int workers_;
   Progress progress_;
   void* context_;
+  bool in_order_;  // batches are cut from tokens that are read in their order
+  std::int64_t batches_in_a_row_, most_token_batches_;
   bool token_batches_;
+  bool one_by_one_ = false;  // a layer has one batch open at a time
   std::int64_t layers_ = 0;
-  std::vector<WarmupRows> warmup_;                  // by selected layer
-  std::vector<std::vector<LayerSums>> sums_;        // by worker and selected layer
-  std::vector<std::vector<DistinctTokens>> alike_;  // likewise, with token_batches_
+  std::vector<WarmupRows> warmup_;            // by selected layer
+  std::vector<std::vector<LayerSums>> sums_;  // by worker and selected layer
+  std::vector<DistinctTokens> alike_;         // by worker
   std::int64_t total_bytes_ = 0;
   std::atomic<std::int64_t> total_rows_ = 0;
   std::atomic<std::int64_t> done_bytes_ = 0;

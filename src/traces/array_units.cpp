@@ -32,7 +32,8 @@ std::int64_t target_bytes(const BatchedArray& array, int workers) {
 
 /// Batches are ranges of a layer's tokens.
 std::vector<Unit> units_of_tokens(const BatchedArray& array, int workers,
-                                  const std::vector<std::int64_t>& skipped_tokens) {
+                                  const std::vector<std::int64_t>& skipped_tokens,
+                                  std::int64_t batches_in_a_row) {
   const int layer_axis = array.plan.layer;
   const std::int64_t layers = array.extent(layer_axis);
   // Layers that leave out different numbers of tokens cut their batches at different places.
@@ -43,9 +44,12 @@ std::vector<Unit> units_of_tokens(const BatchedArray& array, int workers,
       std::max<std::int64_t>(1, bytes_of(array) / (layers * array.layer_tokens()));
   const std::int64_t batch_bytes =
       token_bytes * layers_a_unit * std::min(array.batch_tokens, array.layer_tokens());
-  const std::int64_t batches_a_unit =
-      std::max<std::int64_t>(1, std::min(target_bytes(array, workers) / batch_bytes,
-                                         cached_counts_bytes / (array.experts * 8 * layers_a_unit)));
+  std::int64_t batches_a_unit = target_bytes(array, workers) / batch_bytes;
+  if (array.tokens_in_file_order())
+    batches_a_unit = std::max<std::int64_t>(1, batches_a_unit / batches_in_a_row) * batches_in_a_row;
+  else
+    batches_a_unit = std::max<std::int64_t>(
+        1, std::min(batches_a_unit, cached_counts_bytes / (array.experts * 8 * layers_a_unit)));
   std::vector<Unit> units;
   for (std::int64_t layer = 0; layer < layers; layer += layers_a_unit) {
     const std::int64_t selected = array.selected[static_cast<std::size_t>(layer)];
@@ -114,10 +118,10 @@ bool BatchedArray::layer_is_outermost() const {
 }
 
 std::vector<Unit> make_units(const BatchedArray& array, int workers,
-                             const std::vector<std::int64_t>& skipped_tokens) {
+                             const std::vector<std::int64_t>& skipped_tokens, std::int64_t batches_in_a_row) {
   std::vector<Unit> units;
   if (bytes_of(array) == 0) return units;
-  if (array.batch_tokens > 0) return units_of_tokens(array, workers, skipped_tokens);
+  if (array.batch_tokens > 0) return units_of_tokens(array, workers, skipped_tokens, batches_in_a_row);
   const std::vector<std::int64_t> extents = unit_extents(array, workers);
   const Box whole = array.boxes.whole();
   Box starts = whole;  // a unit for each multiple of the extents
@@ -141,12 +145,14 @@ std::vector<Unit> make_units(const BatchedArray& array, int workers,
   return units;
 }
 
-std::vector<Box> boxes_of(const BatchedArray& array, const Unit& unit, int part, int parts) {
+std::vector<Box> boxes_of(const BatchedArray& array, const Unit& unit, int part, int parts,
+                          std::int64_t tokens_in_a_row) {
   if (array.batch_tokens > 0) {
     const std::int64_t begin = unit.skipped_tokens + unit.first_batch * array.batch_tokens;
     const std::int64_t end =
         std::min(unit.skipped_tokens + unit.last_batch * array.batch_tokens, array.layer_tokens());
-    const std::int64_t step = ceil_div(end - begin, parts);
+    const std::int64_t step =
+        round_up(ceil_div(end - begin, parts), std::clamp<std::int64_t>(end - begin, 1, tokens_in_a_row));
     return boxes_of_range(unit.box, array.token_axes, std::min(begin + part * step, end),
                           std::min(begin + (part + 1) * step, end));
   }

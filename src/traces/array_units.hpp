@@ -30,6 +30,8 @@ struct BatchedArray {
   std::int64_t batches_of_layer(std::int64_t skipped_tokens) const;
   /// Whether a layer is one piece of the file (but for a row axis outside it).
   bool layer_is_outermost() const;
+  /// Whether the tokens of a layer, by number, follow one another in the file.
+  bool tokens_in_file_order() const { return !boxes.array().fortran_order || token_axes.size() < 2; }
 };
 
 struct Unit {
@@ -39,10 +41,13 @@ struct Unit {
 };
 
 /// Units that cover the selected layers. `skipped_tokens` is by selected layer, for batches cut from tokens.
+/// Where tokens are in file order, units hold whole rows of `batches_in_a_row`.
 std::vector<Unit> make_units(const BatchedArray& array, int workers,
-                             const std::vector<std::int64_t>& skipped_tokens);
+                             const std::vector<std::int64_t>& skipped_tokens, std::int64_t batches_in_a_row);
 
-/// What one of `parts` workers reads where they share a unit: boxes that together cover it once.
-std::vector<Box> boxes_of(const BatchedArray& array, const Unit& unit, int part, int parts);
+/// What one of `parts` workers reads where they share a unit: boxes that together cover it once. With batches
+/// cut from tokens, a part holds whole runs of `tokens_in_a_row`, counted from the unit's first token.
+std::vector<Box> boxes_of(const BatchedArray& array, const Unit& unit, int part, int parts,
+                          std::int64_t tokens_in_a_row);
 
 }  // namespace dropless::traces

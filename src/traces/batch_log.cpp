@@ -67,7 +67,8 @@ void BatchLog::add(LoggedBatch batch) {
   bytes_->append(encoded_.data(), encoded_.size());
 }
 
-void BatchLog::replay(int worker, int workers, const std::function<void(const LoggedBatch&)>& use) const {
+void BatchLog::replay(int worker, int workers, std::int64_t in_a_row,
+                      const std::function<void(const LoggedBatch&)>& use) const {
   std::vector<unsigned char> window;
   std::int64_t window_begin = 0;
   // The record part [begin, begin + count), read ahead in pieces of at least 1 MiB.
@@ -82,15 +83,14 @@ void BatchLog::replay(int worker, int workers, const std::function<void(const Lo
     return window.data() + (begin - window_begin);
   };
   LoggedBatch batch;
-  int turn = 0;
-  for (std::int64_t begin = 0; begin < bytes_->size(); turn = (turn + 1) % workers) {
+  for (std::int64_t begin = 0; begin < bytes_->size();) {
     std::uint32_t length = 0;
     std::memcpy(&length, at(begin, length_bytes), length_bytes);
     begin += length_bytes;
-    if (turn == worker) {
-      Numbers numbers{at(begin, length)};
-      for (std::int64_t* number : {&batch.layer, &batch.step, &batch.index, &batch.tokens, &batch.unrouted,
-                                   &batch.duplicate_rows, &batch.warmup_rows})
+    Numbers numbers{at(begin, length)};
+    for (std::int64_t* number : {&batch.layer, &batch.step, &batch.index}) *number = numbers.next();
+    if ((batch.layer + batch.index / in_a_row) % workers == worker) {
+      for (std::int64_t* number : {&batch.tokens, &batch.unrouted, &batch.duplicate_rows, &batch.warmup_rows})
         *number = numbers.next();
       numbers.next(batch.rows);
       numbers.next(batch.warmup);
@@ -119,7 +119,7 @@ BatchLog sum_ranks(const std::string& path, const std::vector<BatchLog>& ranks) 
   BatchLog total(path);
   for (const BatchLog& rank : ranks) {
     std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> seen;
-    rank.replay(0, 1, [&](const LoggedBatch& batch) {
+    rank.replay(0, 1, 1, [&](const LoggedBatch& batch) {
       LoggedBatch& sum = sums[{batch.layer, batch.step, seen[{batch.layer, batch.step}]++}];
       sum.layer = batch.layer;
       sum.step = batch.step;

@@ -45,8 +45,10 @@ class BatchLog {
 
   /// Throws FileError where all batches together have more than most_rows.
   void add(LoggedBatch batch);
-  /// Calls `use` with the batches that fall to one of `workers` workers.
-  void replay(int worker, int workers, const std::function<void(const LoggedBatch&)>& use) const;
+  /// Calls `use` with the batches that fall to one of `workers` workers; each takes `in_a_row` of a layer at
+  /// a time.
+  void replay(int worker, int workers, std::int64_t in_a_row,
+              const std::function<void(const LoggedBatch&)>& use) const;
 
   std::map<std::int64_t, LoggedLayer> layers;
   std::int64_t experts = 0;       ///< largest id seen + 1, or the length of the counts

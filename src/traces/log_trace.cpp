@@ -35,7 +35,7 @@ class LogTrace : public Trace {
     if (workers < 1) throw Error("workers", std::to_string(workers), "at least 1");
     run_workers(workers, [&](int worker) {
       std::vector<std::int64_t> rows(static_cast<std::size_t>(info_.experts)), warmup(rows.size());
-      log_.replay(worker, workers, [&](const LoggedBatch& logged) {
+      log_.replay(worker, workers, sink.batches_in_a_row(), [&](const LoggedBatch& logged) {
         Batch batch;
         batch.layer = logged.layer;
         batch.index = logged.index;
@@ -83,7 +83,7 @@ class LogTrace : public Trace {
   /// Counts say how many tokens there were once top_k is known.
   void add_tokens(std::vector<LayerFacts>& facts) const {
     std::map<std::int64_t, std::int64_t> tokens;
-    log_.replay(0, 1,
+    log_.replay(0, 1, 1,
                 [&](const LoggedBatch& batch) { tokens[batch.layer] += sum(batch.rows) / info_.top_k; });
     for (LayerFacts& layer : facts) layer.tokens = tokens[layer.layer];
   }

@@ -2,17 +2,11 @@
 #include "traces/token_batches.hpp"
 
 #include <algorithm>
-#include <functional>
 
 #include "traces/id_runs.hpp"
 
 namespace dropless::traces {
 namespace {
-
-void add_to(std::vector<std::int64_t>& sums, const std::vector<std::int64_t>& more) {
-  sums.resize(std::max(sums.size(), more.size()));
-  std::transform(more.begin(), more.end(), sums.begin(), sums.begin(), std::plus<>());
-}
 
 /// `columns` is the number of ids a row where the compiler is to know it, else 0.
 template <int columns, class Id>
@@ -28,15 +22,11 @@ void count_lowest(const Id* ids, std::int64_t rows, std::int64_t ids_a_row, std:
 }  // namespace
 
 bool DistinctTokens::count(const NumberFormat& format, const NumberTable& rows, std::int64_t experts) {
-  const auto size = static_cast<std::size_t>(experts);
-  thread_local std::vector<std::int64_t> counted, ids;
-  counted.assign(size, 0);
+  rows_per_expert.assign(static_cast<std::size_t>(experts), 0);
+  lowest_expert.assign(rows_per_expert.size(), 0);
   BadNumber bad;
-  const RunFacts facts = count_ids(format, rows, experts, counted.data(), bad);
+  const RunFacts facts = count_ids(format, rows, experts, rows_per_expert.data(), bad);
   if (bad.index >= 0 || facts.duplicate_rows > 0 || facts.unrouted > 0) return false;
-  add_to(rows_per_expert, counted);
-  lowest_expert.resize(size);
-  tokens += rows.rows;
   if (is_dense_bytes(format, rows)) {
     const auto* bytes = reinterpret_cast<const std::uint8_t*>(rows.first);
     const auto count = rows.columns == 8   ? count_lowest<8, std::uint8_t>
@@ -45,16 +35,11 @@ bool DistinctTokens::count(const NumberFormat& format, const NumberTable& rows, 
     count(bytes, rows.rows, rows.columns, lowest_expert.data());
     return true;
   }
+  thread_local std::vector<std::int64_t> ids;
   ids.resize(static_cast<std::size_t>(rows.rows * rows.columns));
   read_integers(format, rows, ids.data());
   count_lowest<0>(ids.data(), rows.rows, rows.columns, lowest_expert.data());
   return true;
-}
-
-void DistinctTokens::add(const DistinctTokens& other) {
-  tokens += other.tokens;
-  add_to(rows_per_expert, other.rows_per_expert);
-  add_to(lowest_expert, other.lowest_expert);
 }
 
 }  // namespace dropless::traces

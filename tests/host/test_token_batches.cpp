@@ -39,7 +39,7 @@ class OneByOne : public Trace {
 class Together : public BatchSink {
  public:
   void batch(int, const Batch&) override { ++single; }
-  bool takes_token_batches() const override { return true; }
+  std::int64_t most_token_batches() const override { return 512; }
   void token_batches(int, const TokenBatches& batches) override { together += batches.batches; }
 
   std::int64_t single = 0, together = 0;

@@ -59,11 +59,11 @@ void run_sweep(const ReportArguments& arguments, const dropless::ReportOptions& 
   if (arguments.csv || !arguments.per_batch.empty() || !arguments.placement_output.empty())
     throw dropless::Error("--batch-tokens", "a list",
                           "one size with --csv, --per-batch or --write-placement");
-  std::vector<dropless::SweepPoint> points;
-  for (const std::int64_t size : arguments.trace.batch_sizes()) {
-    const auto trace = arguments.trace.open(arguments.path, options.model, size);
-    points.push_back({size, report_with_progress(*trace, options)});
-  }
+  ProgressLine progress;
+  const std::vector<dropless::SweepPoint> points = dropless::make_sweep(
+      arguments.trace.batch_sizes(),
+      [&](std::int64_t size) { return arguments.trace.open(arguments.path, options.model, size); }, options,
+      ProgressLine::update, &progress);
   const auto document = [&] { return dropless::sweep_document(points); };
   if (!arguments.html.empty()) dropless::write_output_file(arguments.html, dropless::html_page(document()));
   print_or_write(arguments, arguments.json ? dropless::json_text(document()) : dropless::sweep_text(points));
