@@ -1,6 +1,7 @@
 // Rows per expert of one batch with the sums over experts that policies and metrics share. A report asks a
-// dozen policies about every batch of a trace, so the sums run vectorised over a narrow copy of the counts,
-// each at most once a batch, and nothing is allocated from batch to batch.
+// dozen policies about every batch of a trace, so nothing is allocated from batch to batch and the sums are
+// quick: where experts have few rows, they run over how many experts have how many rows; elsewhere, vectorised
+// over a narrow copy of the counts, each at most once a batch.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -32,6 +33,8 @@ class BatchRows {
   std::int64_t largest() const { return largest_; }                ///< most rows of one expert
   std::int64_t active_experts() const { return active_experts_; }  ///< experts with at least one row
   double sum_of_squares() const { return sum_of_squares_; }        ///< sum of rows^2, for the variance
+  /// [t]: how many experts have t rows, up to largest() at least; empty where an expert has many rows.
+  ArrayView<const std::uint32_t> experts_with() const { return {experts_with_.data(), levels_}; }
 
   /// Sum over experts of rows rounded up to a multiple of `multiple`, in [1, 2^20].
   std::int64_t rounded_up(std::int64_t multiple) const;
@@ -39,7 +42,14 @@ class BatchRows {
   std::int64_t capped(std::int64_t capacity) const;
 
  private:
+  // The sums, by the quickest of three ways that the counts fit; false: they do not.
+  bool sum_levels();
+  bool sum_narrow();
+  void sum_wide();
+
   ArrayView<const std::int64_t> rows_per_expert_;
+  std::array<std::uint32_t, 32> experts_with_;
+  std::size_t levels_ = 0;  // how many of experts_with_ are known; 0 where an expert has more rows
   std::vector<std::uint32_t> narrow_;  // the counts in 32 bits, empty where they or their sums need more
   std::int64_t tokens_ = 0, top_k_ = 0, rows_ = 0, largest_ = 0, active_experts_ = 0;
   double sum_of_squares_ = 0;

@@ -1,9 +1,11 @@
-// The sums over experts, vectorised: counts are narrowed to 32 bits once a batch, and the compiler's
-// vectoriser turns each loop into a few instructions per 16 experts.
+// The sums over experts. Few rows an expert: experts are counted by their rows, eight numbers of rows at a
+// time, each in a byte of every lane of a vector. More rows: counts are narrowed to 32 bits, and the
+// compiler's vectoriser turns each loop into a few instructions per 16 experts.
 #include "dropless/batch_rows.hpp"
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "dropless/error.hpp"
 #include "dropless/integer_math.hpp"
@@ -14,6 +16,28 @@ namespace {
 
 /// Multiples up to this are answered from the narrow copy, whose rounded sums must therefore fit 32 bits.
 constexpr std::int64_t largest_narrow_multiple = 4096;
+
+constexpr std::size_t lanes = 8;
+typedef std::uint64_t Lanes __attribute__((vector_size(8 * lanes)));
+
+/// Byte i: how many of at most 255 experts have least + i rows.
+DROPLESS_VECTOR_CLONES
+std::uint64_t experts_with_8(const std::int64_t* counts, std::size_t experts, std::uint64_t least) {
+  const Lanes one = Lanes{} + 1;
+  Lanes bytes = {};
+  for (std::size_t e = 0; e < experts; e += lanes) {
+    Lanes level = ~Lanes{};
+    if (experts - e >= lanes)
+      std::memcpy(&level, counts + e, sizeof level);
+    else
+      std::memcpy(&level, counts + e, (experts - e) * sizeof *counts);
+    level -= least;
+    bytes += one << (level & 7) * 8 & (Lanes)(level < 8);
+  }
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < lanes; ++i) sum += bytes[i];
+  return sum;
+}
 
 struct NarrowSums {
   std::uint64_t rows, squares;
@@ -70,24 +94,64 @@ void BatchRows::assign(ArrayView<const std::int64_t> rows_per_expert, std::int64
   tokens_ = tokens;
   top_k_ = top_k;
   rounded_to_power_.fill(-1);
-  narrow_.resize(rows_per_expert.size());
-  const std::uint64_t bits = narrow(rows_per_expert.data(), rows_per_expert.size(), narrow_.data());
+  narrow_.clear();
+  if (!sum_levels() && !sum_narrow()) sum_wide();
+}
+
+bool BatchRows::sum_levels() {
+  levels_ = 0;
+  // A mean of half the levels hardly ever leaves all experts within them.
+  const double mean_of_few = static_cast<double>(experts_with_.size()) / 2;
+  if (static_cast<double>(tokens_) * static_cast<double>(top_k_) >
+      mean_of_few * static_cast<double>(experts()))
+    return false;
+  constexpr std::size_t most_at_once = 248;  // a byte counts them, and so many fill whole vectors
+  std::size_t left = rows_per_expert_.size(), levels = 0;
+  for (; left > 0; levels += 8) {
+    if (levels == experts_with_.size()) return false;
+    std::array<std::uint32_t, 8> with{};
+    for (std::size_t e = 0; e < rows_per_expert_.size(); e += most_at_once) {
+      const std::uint64_t bytes = experts_with_8(rows_per_expert_.data() + e,
+                                                 std::min(most_at_once, rows_per_expert_.size() - e), levels);
+      for (std::size_t i = 0; i < 8; ++i) with[i] += bytes >> 8 * i & 255;
+    }
+    for (std::size_t i = 0; i < 8; ++i) left -= experts_with_[levels + i] = with[i];
+  }
+  std::uint64_t rows = 0, squares = 0, largest = 0;
+  for (std::size_t t = 0; t < levels; ++t) {
+    rows += experts_with_[t] * t;
+    squares += experts_with_[t] * t * t;
+    largest = experts_with_[t] > 0 ? t : largest;
+  }
+  levels_ = levels;
+  rows_ = static_cast<std::int64_t>(rows);
+  largest_ = static_cast<std::int64_t>(largest);
+  active_experts_ = experts() - (levels > 0 ? experts_with_[0] : 0);
+  sum_of_squares_ = static_cast<double>(squares);
+  return true;
+}
+
+bool BatchRows::sum_narrow() {
+  narrow_.resize(rows_per_expert_.size());
+  const std::uint64_t bits = narrow(rows_per_expert_.data(), rows_per_expert_.size(), narrow_.data());
   if (bits >> 31 == 0) {
     const NarrowSums sums = narrow_sums(narrow_.data(), narrow_.size());
     rows_ = static_cast<std::int64_t>(sums.rows);
     largest_ = sums.largest;
     active_experts_ = sums.active;
     // Below 2^31 rows in all, the squares sum to less than 2^62.
-    if (rows_ + experts() * largest_narrow_multiple < std::int64_t{1} << 31) {
-      sum_of_squares_ = static_cast<double>(sums.squares);
-      return;
-    }
+    sum_of_squares_ = static_cast<double>(sums.squares);
+    if (rows_ + experts() * largest_narrow_multiple < std::int64_t{1} << 31) return true;
   }
   narrow_.clear();
+  return false;
+}
+
+void BatchRows::sum_wide() {
   rows_ = largest_ = active_experts_ = 0;
   sum_of_squares_ = 0;
-  for (std::size_t e = 0; e < rows_per_expert.size(); ++e) {
-    const std::int64_t rows = rows_per_expert[e];
+  for (std::size_t e = 0; e < rows_per_expert_.size(); ++e) {
+    const std::int64_t rows = rows_per_expert_[e];
     if (rows < 0) throw Error("rows of expert " + std::to_string(e), std::to_string(rows), "0 or more");
     if (rows > most_rows - rows_) throw Error("rows of a batch", "more than 2^40", "at most 2^40");
     rows_ += rows;
@@ -98,12 +162,16 @@ void BatchRows::assign(ArrayView<const std::int64_t> rows_per_expert, std::int64
 }
 
 std::int64_t BatchRows::rounded_up(std::int64_t multiple) const {
+  if (multiple >= largest_) return active_experts_ * multiple;
   const auto bits = static_cast<std::uint64_t>(multiple);
   const bool remembered = (bits & (bits - 1)) == 0 && multiple <= largest_narrow_multiple;
   const auto power = remembered ? static_cast<std::size_t>(std::countr_zero(bits)) : 0;
   if (remembered && rounded_to_power_[power] >= 0) return rounded_to_power_[power];
   std::int64_t sum = 0;
-  if (remembered && !narrow_.empty())
+  if (levels_ > 0)
+    for (std::int64_t t = 1; t <= largest_; ++t)
+      sum += experts_with_[static_cast<std::size_t>(t)] * round_up(t, multiple);
+  else if (remembered && !narrow_.empty())
     sum = narrow_rounded_up(narrow_.data(), narrow_.size(), static_cast<std::uint32_t>(multiple - 1));
   else
     for (const std::int64_t rows : rows_per_expert_) sum += round_up(rows, multiple);
@@ -113,10 +181,15 @@ std::int64_t BatchRows::rounded_up(std::int64_t multiple) const {
 
 std::int64_t BatchRows::capped(std::int64_t capacity) const {
   if (capacity >= largest_) return rows_;
+  std::int64_t sum = 0;
+  if (levels_ > 0) {
+    for (std::int64_t t = 1; t <= largest_; ++t)
+      sum += experts_with_[static_cast<std::size_t>(t)] * std::min(t, capacity);
+    return sum;
+  }
   if (!narrow_.empty())
     return static_cast<std::int64_t>(
         narrow_capped(narrow_.data(), narrow_.size(), static_cast<std::uint32_t>(capacity)));
-  std::int64_t sum = 0;
   for (const std::int64_t rows : rows_per_expert_) sum += std::min(rows, capacity);
   return sum;
 }

@@ -28,6 +28,9 @@ class GiniCounter {
   double operator()(const BatchRows& batch, std::int64_t times, RowHistogram& rows_per_expert);
 
  private:
+  template <class ExpertsWith>
+  double by_levels(const BatchRows& batch, std::int64_t times, RowHistogram& rows_per_expert,
+                   ExpertsWith experts_with);
   double by_sorting(const BatchRows& batch, std::int64_t times, RowHistogram& rows_per_expert);
 
   // [rows][expert % 4], all zero between calls; neighbours count apart, for they often have as many rows.
