@@ -7,3 +7,6 @@
 #else
 #define DROPLESS_VECTOR_CLONES
 #endif
+
+// For what such a loop calls, which must be built with it.
+#define DROPLESS_INLINE inline __attribute__((always_inline))

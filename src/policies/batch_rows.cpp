@@ -107,6 +107,7 @@ bool BatchRows::sum_levels() {
     return false;
   constexpr std::size_t most_at_once = 248;  // a byte counts them, and so many fill whole vectors
   std::size_t left = rows_per_expert_.size(), levels = 0;
+  std::uint32_t rows = 0, squares = 0, largest = 0;
   for (; left > 0; levels += 8) {
     if (levels == experts_with_.size()) return false;
     std::array<std::uint32_t, 8> with{};
@@ -115,19 +116,20 @@ bool BatchRows::sum_levels() {
                                                  std::min(most_at_once, rows_per_expert_.size() - e), levels);
       for (std::size_t i = 0; i < 8; ++i) with[i] += bytes >> 8 * i & 255;
     }
-    for (std::size_t i = 0; i < 8; ++i) left -= experts_with_[levels + i] = with[i];
-  }
-  std::uint64_t rows = 0, squares = 0, largest = 0;
-  for (std::size_t t = 0; t < levels; ++t) {
-    rows += experts_with_[t] * t;
-    squares += experts_with_[t] * t * t;
-    largest = experts_with_[t] > 0 ? t : largest;
+    for (std::size_t i = 0; i < 8; ++i) {
+      const auto level = static_cast<std::uint32_t>(levels + i);
+      experts_with_[level] = with[i];
+      left -= with[i];
+      rows += with[i] * level;
+      squares += with[i] * level * level;
+      largest = with[i] > 0 ? level : largest;
+    }
   }
   levels_ = levels;
-  rows_ = static_cast<std::int64_t>(rows);
-  largest_ = static_cast<std::int64_t>(largest);
+  rows_ = rows;
+  largest_ = largest;
   active_experts_ = experts() - (levels > 0 ? experts_with_[0] : 0);
-  sum_of_squares_ = static_cast<double>(squares);
+  sum_of_squares_ = squares;
   return true;
 }
 

@@ -8,10 +8,22 @@
 namespace dropless {
 namespace {
 
+/// A single tile, whole or partial: all that counts is its first expert and its last.
+std::int64_t flat_rows_of_one_tile(const BatchRows& batch, std::int64_t tile_rows) {
+  const ArrayView<const std::int64_t> rows = batch.rows_per_expert();
+  std::size_t first = 0, last = rows.size() - 1;
+  while (rows[first] == 0) ++first;
+  if (batch.rows() == tile_rows)
+    while (rows[last] == 0) --last;
+  return tile_rows * static_cast<std::int64_t>(last - first + 1);
+}
+
 /// One pass over the experts: a whole tile costs one expert and one more for every step of the expert number
 /// inside it. The steps add up to the last number less the first one; those on a tile's boundary, which are
 /// few, are taken off again.
 std::int64_t flat_rows(const BatchRows& batch, std::int64_t tile_rows) {
+  if (batch.rows() == 0) return 0;
+  if (batch.rows() <= tile_rows) return flat_rows_of_one_tile(batch, tile_rows);
   const std::int64_t whole_tiles = batch.rows() / tile_rows, whole_rows = whole_tiles * tile_rows;
   // Divisions would be most of the work, and tiles are powers of two in practice.
   const bool power_of_two = (tile_rows & (tile_rows - 1)) == 0;

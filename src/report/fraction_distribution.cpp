@@ -17,9 +17,10 @@ void FractionDistribution::add(const double* fractions, std::int64_t times) {
 }
 
 void FractionDistribution::count(const double* fractions, std::int64_t times) {
-  for (std::size_t i = 0; i < series_; ++i)
-    bins_[i * bins + static_cast<std::size_t>(fractions[i] * (bins - 1) + 0.5)] +=
-        static_cast<std::uint32_t>(times);
+  for (std::size_t i = 0; i < series_; ++i) {
+    const auto bin = static_cast<int>(fractions[i] * (bins - 1) + 0.5);
+    bins_[i * bins + static_cast<std::size_t>(bin)] += static_cast<std::uint32_t>(times);
+  }
 }
 
 void FractionDistribution::add(const FractionDistribution& other) {

@@ -21,7 +21,7 @@ TraceSums::TraceSums(const ReportPlan& plan, const TraceInfo& trace, int workers
 void TraceSums::batch(int worker_number, const Batch& batch) {
   Worker& worker = *workers_[static_cast<std::size_t>(worker_number)];
   expect(worker, 1);
-  LayerParts& layer = worker.layers[index_of_layer_.at(batch.layer)];
+  LayerParts& layer = worker.layers[layer_index(worker, batch.layer)];
   worker.rows.assign(batch.rows_per_expert, batch.tokens, top_k_);
   LayerSums& as_read = sums(batch.warmup_rows > 0 ? layer.warmup : layer.plain, worker);
   as_read.add(plan_, worker.rows, batch.unrouted, batch.duplicate_rows, worker.scratch);
@@ -46,10 +46,18 @@ std::int64_t TraceSums::most_token_batches() const {
 void TraceSums::token_batches(int worker_number, const TokenBatches& batches) {
   Worker& worker = *workers_[static_cast<std::size_t>(worker_number)];
   expect(worker, batches.batches);
-  TokenSums& sums = worker.tokens[index_of_layer_.at(batches.layer)];
+  TokenSums& sums = worker.tokens[layer_index(worker, batches.layer)];
   sums.batches += batches.batches;
   add_rows(sums.rows_per_expert, batches.rows_per_expert);
   add_rows(sums.lowest_expert, batches.lowest_expert);
+}
+
+std::size_t TraceSums::layer_index(Worker& worker, std::int64_t layer) const {
+  if (worker.last_layer != layer) {
+    worker.last_index = index_of_layer_.at(layer);
+    worker.last_layer = layer;
+  }
+  return worker.last_index;
 }
 
 void TraceSums::expect(Worker& worker, std::int64_t batches) {

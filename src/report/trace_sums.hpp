@@ -46,8 +46,11 @@ class TraceSums : public BatchSink {
     std::vector<LayerParts> layers;
     std::vector<TokenSums> tokens;  // by layer
     std::int64_t batches = 0;
+    std::int64_t last_layer = -1;  // most often the next batch's layer too
+    std::size_t last_index = 0;
   };
 
+  std::size_t layer_index(Worker& worker, std::int64_t layer) const;
   /// Counts batches that are about to be added.
   static void expect(Worker& worker, std::int64_t batches);
   LayerSums& sums(std::unique_ptr<LayerSums>& part, const Worker& worker) const;

@@ -14,11 +14,10 @@
 
 #include "dropless/integer_math.hpp"
 #include "traces/count_rows.hpp"
+#include "vector_clones.hpp"
 
 namespace dropless::traces {
 namespace {
-
-#define DROPLESS_INLINE inline __attribute__((always_inline))
 
 constexpr int lanes = 8;
 typedef std::uint64_t Lanes __attribute__((vector_size(8 * lanes)));
@@ -206,10 +205,9 @@ bool count_distinct_bytes(const std::uint8_t* ids, std::int64_t tokens, std::int
   std::array<std::int64_t, 256> found{};
   if (count == nullptr || !count(ids, tokens * top_k, found.data())) return false;
   std::int64_t rows = 0;
-  for (std::int64_t e = 0; e < std::min<std::int64_t>(experts, 256); ++e)
-    rows += found[static_cast<std::size_t>(e)];
+  for (std::int64_t e = 0; e < experts; ++e) rows += found[static_cast<std::size_t>(e)];
   if (rows != tokens * top_k) return false;
-  for (std::size_t e = 0; e < found.size(); ++e) rows_per_expert[e] += found[e];
+  for (std::int64_t e = 0; e < experts; ++e) rows_per_expert[e] += found[static_cast<std::size_t>(e)];
   return true;
 }
 

@@ -2,12 +2,11 @@
 #include "traces/count_rows.hpp"
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cstring>
 #include <vector>
 
 #include "traces/count_bytes.hpp"
+#include "vector_clones.hpp"
 
 namespace dropless::traces {
 namespace {
@@ -53,52 +52,65 @@ RunFacts count_plain(const Id* ids, std::int64_t tokens, std::int64_t top_k, std
   return facts;
 }
 
-/// Looks at all bytes of a row at once: whether they are different experts below `experts` (1 to 256). `Row`
-/// is an unsigned integer of as many bytes as a row has ids.
+/// Looks at all bytes of several rows at once: whether each row names different experts below `experts` (1 to
+/// 256). `Row` is an unsigned integer of as many bytes as a row has ids.
 template <class Row>
-class DistinctRow {
+class DistinctRows {
  public:
-  explicit DistinctRow(std::int64_t experts)
+  static constexpr std::int64_t at_once = 64 / sizeof(Row);
+
+  DROPLESS_INLINE explicit DistinctRows(std::int64_t experts)
       : experts_past_128_(experts > 128),
         to_top_bit_(ones * static_cast<Row>((experts_past_128_ ? 256 : 128) - experts)) {}
 
-  bool operator()(Row row) const {
-    // A byte's top bit is set where its lower bits reach `experts`, or those of experts - 128.
-    const Row reaches = (row & ~top_bits) + to_top_bit_;
-    if (((experts_past_128_ ? reaches & row : reaches | row) & top_bits) != 0) return false;
-    Row equal = 0;
-    // Turning the row brings every two bytes together; equal ones leave a zero byte.
-    for (int turn = 1; turn <= static_cast<int>(sizeof(Row)) / 2; ++turn) {
-      const Row difference = row ^ std::rotl(row, 8 * turn);
-      equal |= (difference - ones) & ~difference & top_bits;
+  /// Of `count` rows, 1 to `at_once`.
+  DROPLESS_INLINE bool operator()(const std::uint8_t* ids, std::int64_t count) const {
+    Rows rows;
+    if (count == at_once) {
+      std::memcpy(&rows, ids, sizeof rows);
+    } else {
+      Row first;
+      std::memcpy(&first, ids, sizeof first);
+      rows = Rows{} + first;
+      std::memcpy(&rows, ids, static_cast<std::size_t>(count) * sizeof first);
     }
-    return equal == 0;
+    // A byte's top bit is set where its lower bits reach `experts`, or those of experts - 128.
+    const Rows reaches = (rows & ~top_bits) + to_top_bit_;
+    Rows bad = experts_past_128_ ? reaches & rows : reaches | rows;
+    // Turning a row brings every two bytes together; equal ones leave a zero byte.
+    for (std::size_t turn = 1; turn <= sizeof(Row) / 2; ++turn) {
+      const Rows difference = rows ^ (rows << 8 * turn | rows >> 8 * (sizeof(Row) - turn));
+      bad |= (difference - ones) & ~difference;
+    }
+    Row any = 0;
+    for (int i = 0; i < at_once; ++i) any |= bad[i];
+    return (any & top_bits) == 0;
   }
 
  private:
+  typedef Row Rows __attribute__((vector_size(64)));
   static constexpr Row ones = static_cast<Row>(0x0101010101010101), top_bits = ones * 0x80;
 
   bool experts_past_128_;
   Row to_top_bit_;
 };
 
-/// The plain loop, but for rows that DistinctRow accepts, whose ids need no look each.
+/// The plain loop, but for rows that DistinctRows accepts, whose ids need no look each.
 template <class Row>
-RunFacts count_few(const std::uint8_t* ids, std::int64_t tokens, std::int64_t experts,
-                   std::int64_t* rows_per_expert) {
+DROPLESS_INLINE RunFacts count_few(const std::uint8_t* ids, std::int64_t tokens, std::int64_t experts,
+                                   std::int64_t* rows_per_expert) {
   constexpr std::int64_t top_k = sizeof(Row);
-  const DistinctRow<Row> is_distinct(std::min<std::int64_t>(experts, 256));
+  const DistinctRows<Row> are_distinct(std::min<std::int64_t>(experts, 256));
   RunFacts facts;
-  for (std::int64_t token = 0; token < tokens; ++token) {
-    const std::uint8_t* row_ids = ids + token * top_k;
-    Row row;
-    std::memcpy(&row, row_ids, sizeof row);
-    if (is_distinct(row)) {
+  for (std::int64_t token = 0; token < tokens; token += DistinctRows<Row>::at_once) {
+    const std::int64_t some = std::min(tokens - token, DistinctRows<Row>::at_once);
+    const std::uint8_t* some_ids = ids + token * top_k;
+    if (are_distinct(some_ids, some)) {
       facts.repeats_one = false;
-      for (std::int64_t slot = 0; slot < top_k; ++slot) ++rows_per_expert[row_ids[slot]];
+      for (std::int64_t i = 0; i < some * top_k; ++i) ++rows_per_expert[some_ids[i]];
       continue;
     }
-    const RunFacts plain = count_plain(row_ids, 1, top_k, experts, rows_per_expert);
+    const RunFacts plain = count_plain(some_ids, some, top_k, experts, rows_per_expert);
     facts.duplicate_rows += plain.duplicate_rows;
     facts.repeats_one &= plain.repeats_one;
     if (plain.bad_id >= 0) {
@@ -109,6 +121,7 @@ RunFacts count_few(const std::uint8_t* ids, std::int64_t tokens, std::int64_t ex
   return facts;
 }
 
+DROPLESS_VECTOR_CLONES
 RunFacts count_bytes(const std::uint8_t* ids, std::int64_t tokens, std::int64_t top_k, std::int64_t experts,
                      std::int64_t* rows_per_expert) {
   if (top_k == 8) return count_few<std::uint64_t>(ids, tokens, experts, rows_per_expert);
@@ -129,10 +142,7 @@ RunFacts count_rows(const std::uint8_t* ids, std::int64_t tokens, std::int64_t t
   const std::uint8_t* first = ids;
   while (tokens > 0) {
     const std::int64_t some = std::min(tokens, distinct_bytes_limit);
-    std::array<std::int64_t, 256> distinct{};
-    if (count_distinct_bytes(ids, some, top_k, experts, distinct.data())) {
-      for (std::int64_t e = 0; e < std::min<std::int64_t>(experts, 256); ++e)
-        rows_per_expert[e] += distinct[static_cast<std::size_t>(e)];
+    if (count_distinct_bytes(ids, some, top_k, experts, rows_per_expert)) {
       facts.repeats_one &= top_k == 1;
     } else {
       const RunFacts plain = count_bytes(ids, some, top_k, experts, rows_per_expert);

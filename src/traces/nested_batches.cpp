@@ -11,7 +11,7 @@ NestedBatches::NestedBatches(std::vector<SizedSink> sinks, int workers)
     : sinks_(std::move(sinks)), workers_(static_cast<std::size_t>(workers)) {}
 
 void NestedBatches::batch(int worker, const Batch& batch) {
-  add(worker, sums_of(worker, batch.layer), 0, batch, batch.index + 1);
+  add(worker, sums_of(worker, batch.layer), 0, batch, batch.index, batch.index + 1);
 }
 
 std::int64_t NestedBatches::most_token_batches() const {
@@ -24,10 +24,9 @@ void NestedBatches::token_batches(int worker, const TokenBatches& batches) {
   if (sinks_.size() == 1) return;
   Batch part;
   part.layer = batches.layer;
-  part.index = batches.index;
   part.tokens = batches.batches;
   part.rows_per_expert = batches.rows_per_expert;
-  add(worker, sums_of(worker, part.layer), 1, part, batches.index + batches.batches);
+  add(worker, sums_of(worker, part.layer), 1, part, batches.index, batches.index + batches.batches);
 }
 
 std::vector<NestedBatches::Sum>& NestedBatches::sums_of(int worker_number, std::int64_t layer) {
@@ -40,19 +39,20 @@ std::vector<NestedBatches::Sum>& NestedBatches::sums_of(int worker_number, std::
 }
 
 void NestedBatches::add(int worker, std::vector<Sum>& sums, std::size_t i, const Batch& part,
-                        std::int64_t end) {
+                        std::int64_t begin, std::int64_t end) {
   const std::int64_t together = sinks_[i].together;
-  if (together == 1) {
-    sinks_[i].sink->batch(worker, part);
-    if (i + 1 < sinks_.size()) add(worker, sums, i + 1, part, end);
+  Sum& sum = sums[i];
+  if (end - begin == together) {
+    sum.batch = part;
+    sum.batch.index = begin / together;
+    deliver(worker, sums, i, sum.batch);
     return;
   }
-  Sum& sum = sums[i];
   if (!sum.open) {
     sum.open = true;
     sum.batch = Batch{};
     sum.batch.layer = part.layer;
-    sum.batch.index = (end - 1) / together;
+    sum.batch.index = begin / together;
     sum.rows.assign(part.rows_per_expert.size(), 0);
     sum.warmup_rows.clear();
   }
@@ -71,8 +71,14 @@ void NestedBatches::close(int worker, std::vector<Sum>& sums, std::size_t i) {
   sum.open = false;
   sum.batch.rows_per_expert = sum.rows;
   sum.batch.warmup_rows_per_expert = sum.warmup_rows;
-  sinks_[i].sink->batch(worker, sum.batch);
-  if (i + 1 < sinks_.size()) add(worker, sums, i + 1, sum.batch, (sum.batch.index + 1) * sinks_[i].together);
+  deliver(worker, sums, i, sum.batch);
+}
+
+void NestedBatches::deliver(int worker, std::vector<Sum>& sums, std::size_t i, const Batch& batch) {
+  sinks_[i].sink->batch(worker, batch);
+  if (i + 1 == sinks_.size()) return;
+  const std::int64_t begin = batch.index * sinks_[i].together;
+  add(worker, sums, i + 1, batch, begin, begin + sinks_[i].together);
 }
 
 void NestedBatches::finish() {

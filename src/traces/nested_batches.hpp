@@ -43,10 +43,14 @@ class NestedBatches : public BatchSink {
   };
 
   std::vector<Sum>& sums_of(int worker, std::int64_t layer);
-  /// Adds a batch that ends before the trace's own batch `end` to the batch of sink `i` that it is part of.
-  void add(int worker, std::vector<Sum>& sums, std::size_t i, const Batch& part, std::int64_t end);
-  /// Delivers what sink `i` has open, and adds it to the next sink's.
+  /// Adds a batch, which holds the trace's own batches [begin, end), to the batch of sink `i` that it is part
+  /// of.
+  void add(int worker, std::vector<Sum>& sums, std::size_t i, const Batch& part, std::int64_t begin,
+           std::int64_t end);
+  /// Delivers what sink `i` has open.
   void close(int worker, std::vector<Sum>& sums, std::size_t i);
+  /// Delivers a batch of sink `i` and adds it to the next sink's.
+  void deliver(int worker, std::vector<Sum>& sums, std::size_t i, const Batch& batch);
 
   std::vector<SizedSink> sinks_;
   std::vector<Worker> workers_;

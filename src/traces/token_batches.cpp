@@ -2,21 +2,36 @@
 #include "traces/token_batches.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "traces/id_runs.hpp"
+#include "vector_clones.hpp"
 
 namespace dropless::traces {
 namespace {
 
-/// `columns` is the number of ids a row where the compiler is to know it, else 0.
-template <int columns, class Id>
+template <class Id>
 void count_lowest(const Id* ids, std::int64_t rows, std::int64_t ids_a_row, std::int64_t* tokens) {
-  if (columns > 0) ids_a_row = columns;
-  for (const Id* row = ids; row != ids + rows * ids_a_row; row += ids_a_row) {
-    Id lowest = row[0];
-    for (std::int64_t slot = 1; slot < ids_a_row; ++slot) lowest = std::min(lowest, row[slot]);
-    ++tokens[lowest];
+  for (const Id* row = ids; row != ids + rows * ids_a_row; row += ids_a_row)
+    ++tokens[*std::min_element(row, row + ids_a_row)];
+}
+
+/// Rows of eight bytes, eight rows at a time.
+DROPLESS_VECTOR_CLONES
+void count_lowest_of_8(const std::uint8_t* ids, std::int64_t rows, std::int64_t* tokens) {
+  constexpr int rows_at_once = 8;
+  typedef std::uint64_t Rows __attribute__((vector_size(8 * rows_at_once)));
+  typedef std::uint8_t Bytes __attribute__((vector_size(8 * rows_at_once)));
+  for (; rows >= rows_at_once; rows -= rows_at_once, ids += 8 * rows_at_once) {
+    Rows row;
+    std::memcpy(&row, ids, sizeof row);
+    for (const int shift : {32, 16, 8}) {
+      const Bytes here = (Bytes)row, there = (Bytes)(row >> shift);
+      row = (Rows)(here < there ? here : there);
+    }
+    for (int i = 0; i < rows_at_once; ++i) ++tokens[row[i] & 255];
   }
+  count_lowest(ids, rows, 8, tokens);
 }
 
 }  // namespace
@@ -29,16 +44,16 @@ bool DistinctTokens::count(const NumberFormat& format, const NumberTable& rows, 
   if (bad.index >= 0 || facts.duplicate_rows > 0 || facts.unrouted > 0) return false;
   if (is_dense_bytes(format, rows)) {
     const auto* bytes = reinterpret_cast<const std::uint8_t*>(rows.first);
-    const auto count = rows.columns == 8   ? count_lowest<8, std::uint8_t>
-                       : rows.columns == 4 ? count_lowest<4, std::uint8_t>
-                                           : count_lowest<0, std::uint8_t>;
-    count(bytes, rows.rows, rows.columns, lowest_expert.data());
+    if (rows.columns == 8)
+      count_lowest_of_8(bytes, rows.rows, lowest_expert.data());
+    else
+      count_lowest(bytes, rows.rows, rows.columns, lowest_expert.data());
     return true;
   }
   thread_local std::vector<std::int64_t> ids;
   ids.resize(static_cast<std::size_t>(rows.rows * rows.columns));
   read_integers(format, rows, ids.data());
-  count_lowest<0>(ids.data(), rows.rows, rows.columns, lowest_expert.data());
+  count_lowest(ids.data(), rows.rows, rows.columns, lowest_expert.data());
   return true;
 }
 
