@@ -1,8 +1,9 @@
 // Delivering the batches of an array.
 //
 // Units of work (array_units.hpp) go to the workers in turn. Where there are too few of them to keep the
-// workers busy, the workers share each unit by its tokens and their counts are added. Batches that are cut
-// from tokens in file order are delivered as soon as they are counted; all others are counted side by side.
+// workers busy, the workers share each unit by its tokens and their counts are added. A unit's batches are
+// counted side by side; but where a sink asks for rows of batches, which may be long, each batch is delivered
+// as soon as it is counted, and what workers share are whole rows.
 #include "traces/array_reading.hpp"
 
 #include <fmt/format.h>
@@ -31,7 +32,8 @@ struct OpenBatches {
   std::int64_t experts = 0;
   std::vector<std::int64_t> rows;  // [slot][experts]
   std::vector<std::int64_t> tokens, unrouted, duplicate_rows;
-  std::vector<std::int64_t> number;  // of the batch in the slot, where a slot takes one after another; or -1
+  std::vector<std::int64_t> number;  // of the batch in a slot that takes one after another, or -1
+  DistinctTokens alike;
 
   void reset(std::int64_t slots, std::int64_t expert_count) {
     experts = expert_count;
@@ -91,15 +93,14 @@ class Reading {
         workers_(workers),
         progress_(progress),
         context_(context),
-        in_order_(array_.batch_tokens > 0 && array_.tokens_in_file_order()),
         batches_in_a_row_(array_.batch_tokens > 0 ? sink.batches_in_a_row() : 1),
+        by_rows_(batches_in_a_row_ > 1 && array_.tokens_in_file_order()),
         most_token_batches_(std::min(most_alike_tokens, sink.most_token_batches())),
         token_batches_(array_.batch_tokens == 1 && most_token_batches_ > 0 &&
-                       (in_order_ || batches_in_a_row_ == 1)) {
+                       (by_rows_ || batches_in_a_row_ == 1)) {
     layers_ = static_cast<std::int64_t>(trace.info.layers.size());
     warmup_.resize(trace.info.layers.size());
     sums_.assign(static_cast<std::size_t>(workers), std::vector<LayerSums>(trace.info.layers.size()));
-    alike_.resize(static_cast<std::size_t>(workers));
     total_bytes_ = box_size(array_.boxes.whole()) * array_.boxes.array().number.bytes;
   }
 
@@ -108,12 +109,10 @@ class Reading {
     std::vector<std::int64_t> skipped;
     if (trace_.drop_warmup)
       for (const WarmupRows& rows : warmup_) skipped.push_back(rows.tokens);
-    const std::vector<Unit> units = make_units(array_, workers_, skipped, batches_in_a_row_);
-    const bool apart = units.size() >= least_units_a_worker * static_cast<std::size_t>(workers_) &&
-                       (in_order_ || batches_in_a_row_ == 1);
-    const bool parts_apart = in_order_ && batches_in_a_row_ > 1;
-    one_by_one_ = in_order_ && (apart || parts_apart);
-    if (apart)
+    const std::vector<Unit> units = make_units(array_, workers_, skipped, by_rows_ ? batches_in_a_row_ : 1);
+    // Rows of batches that do not follow one another in the file are counted together, unit after unit.
+    const bool apart = by_rows_ || batches_in_a_row_ == 1;
+    if (apart && units.size() >= least_units_a_worker * static_cast<std::size_t>(workers_))
       run_workers(workers_, [&](int worker) {
         OpenBatches open;
         for (auto i = static_cast<std::size_t>(worker); i < units.size();
@@ -128,9 +127,9 @@ class Reading {
         run_workers(workers_, [&](int worker) {
           OpenBatches& part = open[static_cast<std::size_t>(worker)];
           count_part(unit, worker, worker, workers_, part);
-          if (parts_apart) deliver(unit, part, worker);
+          if (by_rows_) deliver(unit, part, worker);
         });
-        if (parts_apart) continue;
+        if (by_rows_) continue;
         for (std::size_t i = 1; i < open.size(); ++i) open[0].add(open[i]);
         deliver(unit, open[0], 0);
       }
@@ -151,9 +150,9 @@ class Reading {
   }
 
   void count_part(const Unit& unit, int worker, int part, int parts, OpenBatches& open) {
-    open.reset(unit_layers(unit) * (one_by_one_ || token_batches_ ? 1 : unit_batches(unit)), array_.experts);
+    open.reset(unit_layers(unit) * (by_rows_ || token_batches_ ? 1 : unit_batches(unit)), array_.experts);
     BoxNumbers numbers;
-    const std::int64_t tokens_in_a_row = batches_in_a_row_ > 1 ? batches_in_a_row_ * array_.batch_tokens : 1;
+    const std::int64_t tokens_in_a_row = by_rows_ ? batches_in_a_row_ * array_.batch_tokens : 1;
     try {
       for (const Box& box : boxes_of(array_, unit, part, parts, tokens_in_a_row))
         array_.boxes.for_each_block(box, array_.plan.row, block_bytes, [&](const Box& block) {
@@ -205,14 +204,14 @@ class Reading {
         const auto [batch, tokens] = batch_at(unit, index, run_axis, run_tokens - done);
         const std::int64_t number = unit.first_batch + batch;
         if (token_batches_) {
-          const std::int64_t past = batches_in_a_row_ > 1 ? number % most_token_batches_ : 0;
+          const std::int64_t past = by_rows_ ? number % most_token_batches_ : 0;
           table.rows = std::min(run_tokens - done, most_token_batches_ - past);
           count_tokens(unit, table, index, run_axis, number, selected, open, worker);
         } else {
           table.rows = tokens;
           const auto slot =
-              static_cast<std::size_t>(one_by_one_ ? unit_layer : unit_layer * unit_batches(unit) + batch);
-          if (one_by_one_ && open.number[slot] != number) {
+              static_cast<std::size_t>(by_rows_ ? unit_layer : unit_layer * unit_batches(unit) + batch);
+          if (by_rows_ && open.number[slot] != number) {
             deliver_slot(open, slot, selected, worker);
             open.number[slot] = number;
           }
@@ -254,14 +253,13 @@ class Reading {
                     std::int64_t number, std::int64_t selected, OpenBatches& open, int worker) {
     const NumberFormat& format = array_.boxes.array().number;
     const std::int64_t warm = trace_.drop_warmup ? 0 : warmup_[static_cast<std::size_t>(selected)].tokens;
-    DistinctTokens& alike = alike_[static_cast<std::size_t>(worker)];
-    if (number >= warm && alike.count(format, tokens, array_.experts)) {
+    if (number >= warm && open.alike.count(format, tokens, array_.experts)) {
       LayerSums& sums = sums_of(worker, selected);
       sums.tokens += tokens.rows;
       sums.has_rows = true;
       sums.repeats_one &= tokens.columns == 1;
       sink_.token_batches(worker, {trace_.info.layers[static_cast<std::size_t>(selected)], number,
-                                   tokens.rows, alike.rows_per_expert, alike.lowest_expert});
+                                   tokens.rows, open.alike.rows_per_expert, open.alike.lowest_expert});
       return;
     }
     const std::int64_t count = tokens.rows;
@@ -308,7 +306,7 @@ class Reading {
           array_.plan.layer < 0 ? 0 : unit.box.begin[at(array_.plan.layer)] + layer;
       const std::int64_t selected = array_.selected[static_cast<std::size_t>(file_layer)];
       if (selected < 0) continue;
-      if (one_by_one_) {
+      if (by_rows_) {
         deliver_slot(open, static_cast<std::size_t>(layer), selected, worker);
         continue;
       }
@@ -410,14 +408,13 @@ class Reading {
   int workers_;
   Progress progress_;
   void* context_;
-  bool in_order_;  // batches are cut from tokens that are read in their order
-  std::int64_t batches_in_a_row_, most_token_batches_;
+  std::int64_t batches_in_a_row_;
+  bool by_rows_;  // a layer has one batch open at a time
+  std::int64_t most_token_batches_;
   bool token_batches_;
-  bool one_by_one_ = false;  // a layer has one batch open at a time
   std::int64_t layers_ = 0;
   std::vector<WarmupRows> warmup_;            // by selected layer
   std::vector<std::vector<LayerSums>> sums_;  // by worker and selected layer
-  std::vector<DistinctTokens> alike_;         // by worker
   std::int64_t total_bytes_ = 0;
   std::atomic<std::int64_t> total_rows_ = 0;
   std::atomic<std::int64_t> done_bytes_ = 0;

@@ -3,6 +3,7 @@
 #include "traces/array_units.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "dropless/integer_math.hpp"
 
@@ -44,12 +45,13 @@ std::vector<Unit> units_of_tokens(const BatchedArray& array, int workers,
       std::max<std::int64_t>(1, bytes_of(array) / (layers * array.layer_tokens()));
   const std::int64_t batch_bytes =
       token_bytes * layers_a_unit * std::min(array.batch_tokens, array.layer_tokens());
-  std::int64_t batches_a_unit = target_bytes(array, workers) / batch_bytes;
-  if (array.tokens_in_file_order())
-    batches_a_unit = std::max<std::int64_t>(1, batches_a_unit / batches_in_a_row) * batches_in_a_row;
-  else
-    batches_a_unit = std::max<std::int64_t>(
-        1, std::min(batches_a_unit, cached_counts_bytes / (array.experts * 8 * layers_a_unit)));
+  // A reader of rows of batches has one batch of a layer open at a time; else all of a unit's are.
+  const std::int64_t open_batches = batches_in_a_row > 1
+                                        ? std::numeric_limits<std::int64_t>::max()
+                                        : cached_counts_bytes / (array.experts * 8 * layers_a_unit);
+  const std::int64_t rows_a_unit =
+      std::min(target_bytes(array, workers) / batch_bytes, open_batches) / batches_in_a_row;
+  const std::int64_t batches_a_unit = std::max<std::int64_t>(1, rows_a_unit) * batches_in_a_row;
   std::vector<Unit> units;
   for (std::int64_t layer = 0; layer < layers; layer += layers_a_unit) {
     const std::int64_t selected = array.selected[static_cast<std::size_t>(layer)];

@@ -40,8 +40,8 @@ struct Unit {
   std::int64_t skipped_tokens = 0;               ///< with batch_tokens: tokens before batch 0
 };
 
-/// Units that cover the selected layers. `skipped_tokens` is by selected layer, for batches cut from tokens.
-/// Where tokens are in file order, units hold whole rows of `batches_in_a_row`.
+/// Units that cover the selected layers. For batches cut from tokens, `skipped_tokens` is by selected layer,
+/// and units hold whole rows of `batches_in_a_row`.
 std::vector<Unit> make_units(const BatchedArray& array, int workers,
                              const std::vector<std::int64_t>& skipped_tokens, std::int64_t batches_in_a_row);
 
