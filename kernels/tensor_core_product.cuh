@@ -84,7 +84,8 @@ class OperandLoader {
 template <class Element, bool AKInner, bool BKInner, bool ByChunks>
 class TensorCoreTile {
  public:
-  static constexpr int rows = 128, columns = 256, depth = 32, stages = 4, threads = 256;
+  static constexpr int rows = 128, columns = static_cast<int>(widest_tile_columns), depth = 32, stages = 4,
+                       threads = 256;
   using AStage = OperandStage<rows, depth>;
   using BStage = OperandStage<columns, depth>;
   static constexpr int stage_chunks = AStage::chunks + BStage::chunks;

@@ -1,8 +1,7 @@
 // Separate tensors prepared at load time: what lands in device memory, what is refused, and that products
 // over them take the Hopper kernels and give the bits of the same matrices in one allocation.
-#include <functional>
-
 #include "product_case.hpp"
+#include "refused_argument.hpp"
 
 using namespace dropless;
 using namespace dropless::test;
@@ -22,15 +21,6 @@ struct ThreeMatrices {
                                      nullptr);
   }
 };
-
-std::string refused(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.argument();
-  }
-  return "nothing";
-}
 
 }  // namespace
 
@@ -56,7 +46,7 @@ TEST_CASE("separate matrices: what is refused", "[separate][small]") {
   ThreeMatrices three;
   const auto prepare = [&](std::int64_t rows, std::int64_t columns, unsigned char* memory,
                            std::size_t bytes) {
-    return refused([&] {
+    return refused_argument([&] {
       prepare_separate_matrices(three.pointers, rows, columns, 72, ElementType::bf16, memory, bytes, nullptr);
     });
   };
@@ -74,7 +64,7 @@ TEST_CASE("separate matrices: what is refused", "[separate][small]") {
   three.pointers[1] = three.values.data();
   three.pointers[2] = nullptr;
   CHECK(prepare(64, 64, memory, bytes) == "matrices[2]");
-  CHECK(refused([] { separate_matrices_bytes(-1); }) == "experts");
+  CHECK(refused_argument([] { separate_matrices_bytes(-1); }) == "experts");
 }
 
 TEST_CASE("separate tensors take the Hopper kernels and give the same bits", "[separate][small]") {

@@ -4,23 +4,18 @@
 
 #include "catch.hpp"
 #include "dropless/activation.hpp"
-#include "dropless/error.hpp"
+#include "refused_argument.hpp"
 
 using namespace dropless;
+using namespace dropless::test;
 
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 
-/// The argument that check_activation refuses; empty where it accepts.
 std::string refused(const Activation& activation, MlpKind kind) {
-  try {
-    check_activation(activation, kind);
-    return "";
-  } catch (const Error& error) {
-    return error.argument();
-  }
+  return refused_argument([&] { check_activation(activation, kind); });
 }
 
 }  // namespace
@@ -47,9 +42,9 @@ TEST_CASE("every function with its default parameters is an activation of its ki
 
 TEST_CASE("alpha belongs to silu, limit and up_offset to glu", "[activation]") {
   const ActivationFunction silu = ActivationFunction::silu, gelu = ActivationFunction::gelu_tanh;
-  CHECK(refused({silu, 1.702F, 7, 1}, MlpKind::glu).empty());
-  CHECK(refused({silu, 1.702F}, MlpKind::linear2).empty());
-  CHECK(refused({gelu, 1, 7, 1}, MlpKind::glu).empty());
+  CHECK(refused({silu, 1.702F, 7, 1}, MlpKind::glu) == "nothing");
+  CHECK(refused({silu, 1.702F}, MlpKind::linear2) == "nothing");
+  CHECK(refused({gelu, 1, 7, 1}, MlpKind::glu) == "nothing");
   CHECK(refused({gelu, 1.702F}, MlpKind::glu) == "activation.alpha");
   CHECK(refused({silu, 1, 7}, MlpKind::linear2) == "activation.limit");
   CHECK(refused({silu, 1, infinity, 1}, MlpKind::linear2) == "activation.up_offset");

@@ -1,9 +1,11 @@
 // What the expert layer refuses before it launches anything, each with the argument's name.
 #include "catch.hpp"
 #include "expert_mlp_checks.hpp"
+#include "refused_argument.hpp"
 
 using namespace dropless;
 using namespace dropless::expert_mlp_checks;
+using namespace dropless::test;
 
 namespace {
 
@@ -62,14 +64,7 @@ template <class Change>
 void require_refused(const std::string& argument, Change change) {
   Call call;
   change(call);
-  INFO(argument);
-  try {
-    call.check();
-  } catch (const Error& error) {
-    CHECK(error.argument() == argument);
-    return;
-  }
-  FAIL("not refused");
+  CHECK(refused_argument([&] { call.check(); }) == argument);
 }
 
 }  // namespace
@@ -150,22 +145,17 @@ TEST_CASE("rows that do not fit their layer are refused by name", "[checks]") {
   rows.row_weights = static_cast<const float*>(address(24));
   rows.x = {address(25), 32};
   CHECK_NOTHROW(check_batch(call.mlp, rows, call.options).check());
-  const auto refused_for = [&](const std::string& argument, const ExpertMlpRows& changed) {
-    try {
-      check_batch(call.mlp, changed, call.options).check();
-    } catch (const Error& error) {
-      return error.argument() == argument;
-    }
-    return false;
+  const auto refused = [&](const ExpertMlpRows& changed) {
+    return refused_argument([&] { check_batch(call.mlp, changed, call.options).check(); });
   };
   ExpertMlpRows changed = rows;
   changed.row_weights = nullptr;
-  CHECK(refused_for("rows.row_weights", changed));
+  CHECK(refused(changed) == "rows.row_weights");
   changed = rows;
   changed.rows.tiles = nullptr;
-  CHECK(refused_for("rows.tiles", changed));
+  CHECK(refused(changed) == "rows.tiles");
   changed = rows;
   changed.rows.experts = 3;
   changed.rows.tile_bound = row_tile_bound(100, 3, {});
-  CHECK(refused_for("rows.experts", changed));
+  CHECK(refused(changed) == "rows.experts");
 }

@@ -5,8 +5,10 @@
 
 #include "catch.hpp"
 #include "product_checks.hpp"
+#include "refused_argument.hpp"
 
 using namespace dropless;
+using namespace dropless::test;
 
 namespace {
 
@@ -56,20 +58,15 @@ RowsTransposedByRows valid_gradient() {
 }
 
 template <class Product>
-std::string refused_argument(Product product, const std::function<void(Product&)>& spoil) {
+std::string refused_of(Product product, const std::function<void(Product&)>& spoil) {
   spoil(product);
-  try {
-    product_checks::check(product);
-  } catch (const Error& error) {
-    return error.argument();
-  }
-  return "nothing";
+  return refused_argument([&] { product_checks::check(product); });
 }
 std::string refused(const std::function<void(RowsByWeights&)>& spoil) {
-  return refused_argument<RowsByWeights>(valid_product(), spoil);
+  return refused_of(valid_product(), spoil);
 }
 std::string refused_gradient(const std::function<void(RowsTransposedByRows&)>& spoil) {
-  return refused_argument<RowsTransposedByRows>(valid_gradient(), spoil);
+  return refused_of(valid_gradient(), spoil);
 }
 
 }  // namespace

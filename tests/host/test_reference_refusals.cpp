@@ -5,20 +5,12 @@
 #include "catch.hpp"
 #include "dropless/block_sparse_reference.hpp"
 #include "expert_mlp_case.hpp"
+#include "refused_argument.hpp"
 
 using namespace dropless;
 using namespace dropless::test;
 
 namespace {
-
-std::string refused(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.argument();
-  }
-  return "nothing";
-}
 
 /// Two experts of 4 x 6, three rows.
 struct ProductOperands {
@@ -36,12 +28,12 @@ struct ProductOperands {
 std::string refused_product(const std::function<void(ProductOperands&)>& spoil) {
   ProductOperands of;
   spoil(of);
-  return refused([&] { reference_sdd({of.begin, of.count}, of.in, of.weights, of.out); });
+  return refused_argument([&] { reference_sdd({of.begin, of.count}, of.in, of.weights, of.out); });
 }
 std::string refused_gradient(const std::function<void(ProductOperands&)>& spoil) {
   ProductOperands of;
   spoil(of);
-  return refused([&] {
+  return refused_argument([&] {
     reference_weight_gradient({of.begin, of.count}, of.in, {of.out.data, of.out.leading_dimension}, of.dw);
   });
 }
@@ -61,7 +53,7 @@ struct LayerOperands {
 std::string refused_layer(const std::function<void(LayerOperands&)>& spoil) {
   LayerOperands of({});
   spoil(of);
-  return refused([&] {
+  return refused_argument([&] {
     reference_expert_mlp_forward(of.mlp, of.batch, of.out, of.host.options);
     reference_expert_mlp_backward(of.mlp, of.batch, of.out_gradient, of.gradients, of.host.options);
   });
@@ -73,7 +65,7 @@ std::string refused_rows(const std::function<void(HostExpertMlpRows<double>&, La
   HostExpertMlpRows<double> batch{{begin, count}, of.host.routing_weights.data(), of.batch.x};
   of.gradients.routing_weights = nullptr;
   spoil(batch, of);
-  return refused([&] {
+  return refused_argument([&] {
     reference_expert_mlp_rows_forward(of.mlp, batch, of.out, of.host.options);
     reference_expert_mlp_rows_backward(of.mlp, batch, of.out_gradient, of.gradients, of.host.options);
   });
@@ -151,7 +143,7 @@ TEST_CASE("the CPU block-sparse products name the operand that is wrong", "[refe
     HostDenseMatrix<const double> dense{b.data(), 32, 3, 3};
     HostDenseMatrix<double> product{out.data(), 16, 3, 3};
     spoil(sparse, dense, product);
-    return refused([&] { reference_dsd(sparse, dense, product); });
+    return refused_argument([&] { reference_dsd(sparse, dense, product); });
   };
   CHECK(refused_dsd([](auto&, auto&, auto&) {}) == "nothing");
   CHECK(refused_dsd([](auto& sparse, auto&, auto&) { sparse.topology = nullptr; }) == "a.topology");
@@ -162,7 +154,7 @@ TEST_CASE("the CPU block-sparse products name the operand that is wrong", "[refe
   CHECK(refused_dsd([](auto&, auto& dense, auto&) { dense.rows = 16; }) == "b");
   CHECK(refused_dsd([](auto&, auto&, auto& product) { product.data = nullptr; }) == "out.data");
   CHECK(refused_dsd([&](auto&, auto&, auto& product) { product.data = values.data(); }) == "out");
-  CHECK(refused([&] {
+  CHECK(refused_argument([&] {
           reference_to_dense(Sparse{&topology, values.data()}, {nullptr, 16, 32, 32});
         }) == "out.data");
 }
