@@ -217,6 +217,11 @@ TEST_CASE("bad topology arguments are refused before any launch", "[small]") {
   beyond.global_experts = 6;
   beyond.first_expert = 3;
   CHECK_THROWS_AS(build(beyond, fixture.metadata.size()), Error);
+  beyond.first_expert = INT64_MAX;
+  CHECK_THROWS_AS(build(beyond, fixture.metadata.size()), Error);
+  RouterIds misaligned = fixture.router;
+  misaligned.data = fixture.metadata.data() + 2;
+  CHECK_THROWS_AS(build(misaligned, fixture.metadata.size()), Error);
   CHECK_THROWS_AS(topology_metadata_bytes(bounds_of(1, 129, 4)), Error);
   CHECK_THROWS_AS(topology_metadata_bytes(bounds_of(1, 0, 4)), Error);
   CHECK_THROWS_AS(topology_metadata_bytes(bounds_of(-1, 1, 4)), Error);
