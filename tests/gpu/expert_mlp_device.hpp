@@ -109,33 +109,19 @@ class DeviceLayer {
 /// The layer's two entries, from tokens and from rows, under one name each.
 struct LayerFromTokens {
   using Batch = ExpertMlpBatch;
-  static std::size_t saved_bytes(const ExpertMlp& mlp, const Batch& batch) {
-    return expert_mlp_saved_bytes(mlp, batch.bounds);
-  }
-  static std::size_t forward_bytes(const ExpertMlp& mlp, const Batch& batch,
-                                   const ExpertMlpOptions& options) {
-    return expert_mlp_forward_workspace_bytes(mlp, batch.bounds, options, true);
-  }
-  static std::size_t backward_bytes(const ExpertMlp& mlp, const Batch& batch,
-                                    const ExpertMlpOptions& options) {
-    return expert_mlp_backward_workspace_bytes(mlp, batch.bounds, options);
-  }
+  static const TopologyBounds& size_of(const Batch& batch) { return batch.bounds; }
+  static constexpr auto saved_bytes = expert_mlp_saved_bytes;
+  static constexpr auto forward_bytes = expert_mlp_forward_workspace_bytes;
+  static constexpr auto backward_bytes = expert_mlp_backward_workspace_bytes;
   static constexpr auto forward = expert_mlp_forward;
   static constexpr auto backward = expert_mlp_backward;
 };
 struct LayerFromRows {
   using Batch = ExpertMlpRows;
-  static std::size_t saved_bytes(const ExpertMlp& mlp, const Batch& batch) {
-    return expert_mlp_rows_saved_bytes(mlp, batch.rows);
-  }
-  static std::size_t forward_bytes(const ExpertMlp& mlp, const Batch& batch,
-                                   const ExpertMlpOptions& options) {
-    return expert_mlp_rows_forward_workspace_bytes(mlp, batch.rows, options, true);
-  }
-  static std::size_t backward_bytes(const ExpertMlp& mlp, const Batch& batch,
-                                    const ExpertMlpOptions& options) {
-    return expert_mlp_rows_backward_workspace_bytes(mlp, batch.rows, options);
-  }
+  static const ExpertRows& size_of(const Batch& batch) { return batch.rows; }
+  static constexpr auto saved_bytes = expert_mlp_rows_saved_bytes;
+  static constexpr auto forward_bytes = expert_mlp_rows_forward_workspace_bytes;
+  static constexpr auto backward_bytes = expert_mlp_rows_backward_workspace_bytes;
   static constexpr auto forward = expert_mlp_rows_forward;
   static constexpr auto backward = expert_mlp_rows_backward;
 };
@@ -145,9 +131,9 @@ template <class Entry>
 struct MemoryOfLayer {
   using Batch = typename Entry::Batch;
   MemoryOfLayer(const DeviceLayer& layer, const Batch& batch, const ExpertMlpOptions& options)
-      : saved(Entry::saved_bytes(layer.mlp(), batch)),
-        forward(Entry::forward_bytes(layer.mlp(), batch, options)),
-        backward(Entry::backward_bytes(layer.mlp(), batch, options)) {}
+      : saved(Entry::saved_bytes(layer.mlp(), Entry::size_of(batch))),
+        forward(Entry::forward_bytes(layer.mlp(), Entry::size_of(batch), options, true)),
+        backward(Entry::backward_bytes(layer.mlp(), Entry::size_of(batch), options)) {}
 
   void run_forward(const DeviceLayer& layer, const Batch& batch, const MutableRowsView& out,
                    const ExpertMlpOptions& options, Stream stream = nullptr) const {
