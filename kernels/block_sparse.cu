@@ -27,7 +27,7 @@ void run(const BlockProduct& product, KernelPath path, Stream stream) {
   check_current_device(product.sparse_output ? product.row_indices : product.offsets,
                        "the block-sparse matrix's indices");
   if (!has_output(product)) return;
-  if (chosen_path(product, path) == KernelPath::sm90)
+  if (chosen_path(product, path, "path") == KernelPath::sm90)
     launch_sm90(product, stream);
   else if (product.type == ElementType::fp32)
     launch_float_blocks(product, stream);
@@ -53,13 +53,13 @@ void dds(const DenseMatrix& a, const BlockSparseMatrix& b, const DenseMatrix& ou
 }
 
 KernelPath sdd_path(const DenseMatrix& a, const DenseMatrix& b, const BlockSparseMatrix& out) {
-  return chosen_path(checked_sdd(a, b, out), KernelPath::automatic);
+  return possible_path(checked_sdd(a, b, out));
 }
 KernelPath dsd_path(const BlockSparseMatrix& a, const DenseMatrix& b, const DenseMatrix& out) {
-  return chosen_path(checked_dsd(a, b, out), KernelPath::automatic);
+  return possible_path(checked_dsd(a, b, out));
 }
 KernelPath dds_path(const DenseMatrix& a, const BlockSparseMatrix& b, const DenseMatrix& out) {
-  return chosen_path(checked_dds(a, b, out), KernelPath::automatic);
+  return possible_path(checked_dds(a, b, out));
 }
 
 }  // namespace dropless

@@ -34,7 +34,7 @@ template <class Product>
 void run(const Product& product, bool nothing_to_do, KernelPath wanted, Stream stream) {
   product_checks::check(product);
   if (nothing_to_do) return;
-  if (chosen_path(product, wanted) == KernelPath::sm90)
+  if (chosen_path(product, wanted, "options.path") == KernelPath::sm90)
     launch_sm90(product, stream);
   else
     launch_portable(product, stream);
@@ -43,7 +43,7 @@ void run(const Product& product, bool nothing_to_do, KernelPath wanted, Stream s
 template <class Product>
 KernelPath checked_path(const Product& product) {
   product_checks::check(product);
-  return chosen_path(product, KernelPath::automatic);
+  return possible_path(product);
 }
 
 bool has_rows(const ExpertRows& rows) { return rows.experts > 0 && rows.rows_bound > 0; }

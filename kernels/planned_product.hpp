@@ -1,6 +1,7 @@
 // An expert product as a value: an expert layer plans and checks all of its products before it launches the
 // first.
 #pragma once
+#include "chosen_path.hpp"
 #include "dropless/expert_products.hpp"
 
 namespace dropless {
@@ -21,8 +22,7 @@ class PlannedProduct {
     const KernelPath possible = verb_ == Verb::sdd   ? sdd_path(rows, a_, weights_, out_)
                                 : verb_ == Verb::dsd ? dsd_path(rows, a_, weights_, out_)
                                                      : weight_gradient_path(rows, a_, b_, gradients_);
-    if (wanted == KernelPath::sm90 && possible != KernelPath::sm90)
-      throw Error("options.path", "sm90", "operands and a GPU that the Hopper kernels can address");
+    require_path(wanted, possible, "options.path");
   }
 
   void run(const ExpertRows& rows, std::int32_t sm_limit, KernelPath path, Stream stream) const {

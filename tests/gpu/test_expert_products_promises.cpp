@@ -7,6 +7,7 @@
 #include "built_topology.hpp"
 #include "device_stream.hpp"
 #include "product_case.hpp"
+#include "refused_argument.hpp"
 #include "routing.hpp"
 
 using namespace dropless;
@@ -289,4 +290,14 @@ TEST_CASE("products without rows, or without experts", "[small]") {
   no_gradients.m = no_gradients.n = 8;
   CHECK_NOTHROW(sdd({}, {}, no_weights, {}, {}, nullptr));
   CHECK_NOTHROW(weight_gradient({}, {}, {}, no_gradients, {}, nullptr));
+}
+
+TEST_CASE("a wanted path that cannot run the operands is refused", "[small]") {
+  const DeviceRows rows = packed_rows({3, 5});
+  ProductShape shape;
+  shape.type = ElementType::fp32;
+  const RowsByWeightsCase product(rows.view(), shape, 1);
+  CHECK(refused_argument([&] { product.enqueue(KernelPath::sm90, nullptr); }) == "options.path");
+  const WeightGradientCase gradient(rows.view(), shape, ElementType::fp32, 1);
+  CHECK(refused_argument([&] { gradient.enqueue(KernelPath::sm90, nullptr); }) == "options.path");
 }
