@@ -1,6 +1,7 @@
 // Moves a layer case to the device, runs it, and brings the results back as doubles.
 #include "expert_mlp_device.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "dropless/float16.hpp"
@@ -238,8 +239,20 @@ void DeviceLayer::poison() {
   for (const Bytes* const buffer : written()) const_cast<Bytes*>(buffer)->poison();
 }
 
+bool DeviceLayer::padding_intact(const Bytes& buffer) const {
+  const std::vector<unsigned char> bytes = buffer.download();
+  for (std::int64_t row = 0; row < host.shape.tokens; ++row) {
+    const auto begin = bytes.begin() + row * pitch_ * 2;
+    if (!std::all_of(begin + host.shape.d_model * 2, begin + pitch_ * 2,
+                     [](unsigned char byte) { return byte == 0xff; }))
+      return false;
+  }
+  return true;
+}
+
 bool DeviceLayer::guards_intact() const {
-  bool intact = x_.guards_intact() && out_gradient_.guards_intact();
+  bool intact = x_.guards_intact() && out_gradient_.guards_intact() && padding_intact(out_) &&
+                padding_intact(x_gradient_);
   for (const Bytes* const buffer : written()) intact = intact && buffer->guards_intact();
   return intact;
 }

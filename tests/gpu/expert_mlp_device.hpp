@@ -73,6 +73,7 @@ class DeviceLayer {
   std::vector<double> out_values() const {
     return values(out_, host.shape.tokens, host.shape.d_model, pitch_, type);
   }
+  /// Whether nothing was written around the operands, nor between rows.
   bool guards_intact() const;
   /// The bits of everything written by the calls.
   std::vector<std::vector<unsigned char>> bits() const;
@@ -87,6 +88,7 @@ class DeviceLayer {
   RowsView rows_read(const Bytes& buffer, std::int64_t first) const;
   ExpertGradients expert_gradients(const Bytes& buffer, std::int64_t m, std::int64_t n) const;
   std::vector<const Bytes*> written() const;
+  bool padding_intact(const Bytes& buffer) const;
   static std::vector<double> values(const Bytes& buffer, std::int64_t rows, std::int64_t columns,
                                     std::int64_t pitch, ElementType element_type);
 
