@@ -20,7 +20,6 @@ DeviceProperties query(int device) {
   properties.compute_capability = 10 * attribute(cudaDevAttrComputeCapabilityMajor, device) +
                                   attribute(cudaDevAttrComputeCapabilityMinor, device);
   properties.multiprocessors = attribute(cudaDevAttrMultiProcessorCount, device);
-  properties.shared_memory_per_block_optin = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
   return properties;
 }
 

@@ -7,7 +7,6 @@ namespace dropless {
 struct DeviceProperties {
   int compute_capability = 0;  ///< 10 * major + minor: 90 for Hopper
   int multiprocessors = 0;
-  int shared_memory_per_block_optin = 0;  ///< bytes of shared memory a block may ask for
 };
 
 /// Properties of the calling thread's current device. Thread-safe; allowed while a stream is being captured.
