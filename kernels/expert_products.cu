@@ -13,9 +13,15 @@ int multiprocessors(std::int32_t sm_limit) {
   return multiprocessors_within(sm_limit);
 }
 
+/// The rows as a path sees them: with a counter only where the caller lends it to this product alone.
+ExpertRows rows_of_product(ExpertRows rows, const ProductOptions& options) {
+  if (!options.exclusive_rows) rows.tile_counter = nullptr;
+  return rows;
+}
+
 RowsByWeights rows_by_weights(const ExpertRows& rows, const RowsView& in, const ExpertWeights& weights,
                               const MutableRowsView& out, const ProductOptions& options, bool d_ff_is_n) {
-  return {rows,
+  return {rows_of_product(rows, options),
           in,
           weights,
           out,
@@ -27,7 +33,7 @@ RowsByWeights rows_by_weights(const ExpertRows& rows, const RowsView& in, const 
 
 RowsTransposedByRows rows_transposed_by_rows(const ExpertRows& rows, const RowsView& a, const RowsView& b,
                                              const ExpertGradients& dw, const ProductOptions& options) {
-  return {rows, a, b, dw, options.accumulate, multiprocessors(options.sm_limit)};
+  return {rows_of_product(rows, options), a, b, dw, options.accumulate, multiprocessors(options.sm_limit)};
 }
 
 template <class Product>

@@ -18,7 +18,7 @@ constexpr std::int64_t max_blocks = 64;
 __global__ void __launch_bounds__(threads)
     cut_tiles(const std::int32_t* __restrict__ row_begin, const std::int32_t* __restrict__ row_count,
               int experts, RowTileRule rule, std::int64_t tile_bound, RowTile* tiles,
-              std::int32_t* tile_count) {
+              std::int32_t* tile_count, std::uint32_t* tile_counter) {
   extern __shared__ std::int32_t tile_begin[];  // [experts]
   __shared__ std::int64_t warp_totals[32];
   std::int64_t total = 0;
@@ -34,7 +34,10 @@ __global__ void __launch_bounds__(threads)
   __syncthreads();
   // Counts that break the promise of expert_rows.hpp must not write past the list.
   total = min(total, tile_bound);
-  if (blockIdx.x == 0 && threadIdx.x == 0) *tile_count = static_cast<std::int32_t>(total);
+  if (blockIdx.x == 0 && threadIdx.x == 0) {
+    *tile_count = static_cast<std::int32_t>(total);
+    *tile_counter = 0;
+  }
   for (std::int64_t tile = std::int64_t{blockIdx.x} * threads + threadIdx.x; tile < total;
        tile += std::int64_t{gridDim.x} * threads) {
     const std::int32_t expert = range_of(tile_begin, experts, static_cast<std::int32_t>(tile));
@@ -45,10 +48,13 @@ __global__ void __launch_bounds__(threads)
 struct TileList {
   RowTile* tiles;
   std::int32_t* count;
+  std::uint32_t* counter;
 };
 
 TileList lay_out(DeviceMemoryLayout& layout, std::int64_t tile_bound) {
-  return {layout.array<RowTile>(tile_bound), layout.array<std::int32_t>(1)};
+  RowTile* const tiles = layout.array<RowTile>(tile_bound);
+  auto* const counts = layout.array<std::int32_t>(2);
+  return {tiles, counts, reinterpret_cast<std::uint32_t*>(counts + 1)};
 }
 
 void check_bounds(std::int64_t experts, std::int64_t rows_bound, RowTileRule rule) {
@@ -78,7 +84,8 @@ ExpertRows prepare_expert_rows(const std::int32_t* row_begin, const std::int32_t
   const std::int64_t blocks = ceil_div(bound + 1, threads);
   launch("cut_tiles", cut_tiles, static_cast<unsigned>(blocks < max_blocks ? blocks : max_blocks), threads,
          static_cast<std::size_t>(experts) * sizeof(std::int32_t), stream, LaunchOrder::after_previous,
-         row_begin, row_count, static_cast<int>(experts), tile_rule, bound, list.tiles, list.count);
+         row_begin, row_count, static_cast<int>(experts), tile_rule, bound, list.tiles, list.count,
+         list.counter);
 
   ExpertRows rows;
   rows.experts = experts;
@@ -87,6 +94,7 @@ ExpertRows prepare_expert_rows(const std::int32_t* row_begin, const std::int32_t
   rows.row_count = row_count;
   rows.tiles = list.tiles;
   rows.tile_count = list.count;
+  rows.tile_counter = list.counter;
   rows.tile_bound = bound;
   rows.tile_rule = tile_rule;
   return rows;

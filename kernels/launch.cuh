@@ -24,40 +24,25 @@ __device__ inline void wait_for_previous_kernel() {
 
 enum class LaunchOrder { after_previous, overlap_previous };
 
-/// Blocks of a grid, and how many neighbours along x form a cluster.
-struct Grid {
-  Grid(dim3 extent, unsigned cluster_size = 1) : blocks(extent), cluster(cluster_size) {}
-  template <class Blocks>
-  Grid(Blocks count) : blocks(static_cast<unsigned>(count)) {}
-  dim3 blocks;
-  unsigned cluster = 1;
-};
-
 /// Launches `kernel`; throws CudaError naming it. Overlap is asked for on compute capability 9.x alone: a
 /// newer GPU runs the portable code, in which the two calls above are empty.
 template <class... Parameters, class... Arguments>
-void launch(const char* name, void (*kernel)(Parameters...), Grid grid, dim3 block, std::size_t shared_bytes,
+void launch(const char* name, void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes,
             Stream stream, LaunchOrder order, const Arguments&... arguments) {
   if (shared_bytes > 48 * 1024)
     DROPLESS_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                              static_cast<int>(shared_bytes)));
-  cudaLaunchAttribute attributes[2]{};
-  unsigned count = 0;
-  if (order == LaunchOrder::overlap_previous && current_device_properties().compute_capability / 10 == 9) {
-    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[count++].val.programmaticStreamSerializationAllowed = 1;
-  }
-  if (grid.cluster > 1) {
-    attributes[count].id = cudaLaunchAttributeClusterDimension;
-    attributes[count++].val.clusterDim = {grid.cluster, 1, 1};
-  }
+  cudaLaunchAttribute overlap{};
+  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlap.val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config{};
-  config.gridDim = grid.blocks;
+  config.gridDim = grid;
   config.blockDim = block;
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
-  config.attrs = attributes;
-  config.numAttrs = count;
+  config.attrs = &overlap;
+  config.numAttrs =
+      order == LaunchOrder::overlap_previous && current_device_properties().compute_capability / 10 == 9;
   if (const cudaError_t error = cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...);
       error != cudaSuccess)
     throw CudaError(std::string("launch of ") + name, cudaGetErrorName(error));

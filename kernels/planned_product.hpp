@@ -25,8 +25,9 @@ class PlannedProduct {
     require_path(wanted, possible, "options.path");
   }
 
+  /// On rows that no other product uses at the same time.
   void run(const ExpertRows& rows, std::int32_t sm_limit, KernelPath path, Stream stream) const {
-    const ProductOptions options{accumulate_, sm_limit, path};
+    const ProductOptions options{accumulate_, sm_limit, path, true};
     switch (verb_) {
       case Verb::sdd:
         return sdd(rows, a_, weights_, out_, options, stream);

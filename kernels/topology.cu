@@ -32,6 +32,7 @@ struct TopologyArrays {
   std::int32_t* assignment_to_row;
   RowTile* tiles;
   std::int32_t* tile_count;
+  std::uint32_t* tile_counter;
   TopologyStatus* status;
   RowTileRule tile_rule;
 };
@@ -247,6 +248,7 @@ __global__ void __launch_bounds__(32 * max_topology_warps, 1)
     if (blockIdx.x == 0) {
       out.row_offsets[plan.experts] = row_begin[plan.experts];
       *out.tile_count = tile_begin[plan.experts];
+      *out.tile_counter = 0;
       out.status->useful_rows = row_begin[plan.experts];
       if (alone)
         for (int bin = 0; bin < dropped_bins; ++bin) set_dropped(out.status, bin, dropped[bin]);
@@ -302,7 +304,8 @@ TopologyArrays lay_out(DeviceMemoryLayout& layout, const TopologyBounds& bounds)
   arrays.row_to_assignment = layout.array<std::int32_t>(assignments(bounds));
   arrays.assignment_to_row = layout.array<std::int32_t>(assignments(bounds));
   arrays.tiles = layout.array<RowTile>(tile_bound(bounds));
-  arrays.tile_count = layout.array<std::int32_t>(1);
+  arrays.tile_count = layout.array<std::int32_t>(2);
+  arrays.tile_counter = reinterpret_cast<std::uint32_t*>(arrays.tile_count + 1);
   arrays.status = layout.array<TopologyStatus>(1);
   arrays.tile_rule = bounds.tile_rule;
   return arrays;
@@ -354,6 +357,7 @@ ExpertRows Topology::expert_rows() const {
   rows.row_count = rows_per_expert;
   rows.tiles = tiles;
   rows.tile_count = tile_count;
+  rows.tile_counter = tile_counter;
   rows.tile_bound = tile_bound(bounds);
   rows.tile_rule = bounds.tile_rule;
   return rows;
@@ -387,6 +391,7 @@ Topology topology_view(const TopologyBounds& bounds, void* metadata, std::size_t
   topology.assignment_to_row = arrays.assignment_to_row;
   topology.tiles = arrays.tiles;
   topology.tile_count = arrays.tile_count;
+  topology.tile_counter = arrays.tile_counter;
   topology.status = arrays.status;
   return topology;
 }

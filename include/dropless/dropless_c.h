@@ -80,6 +80,7 @@ typedef struct dropless_expert_rows {
   const int32_t* row_count;  /* device [experts] */
   const void* tiles;         /* device [tile_bound], 16 bytes each */
   const int32_t* tile_count; /* device [1] */
+  uint32_t* tile_counter;    /* device [1], zero; or null */
   int64_t tile_bound;
   dropless_row_tile_rule tile_rule; /* not 0 */
 } dropless_expert_rows;
@@ -162,11 +163,12 @@ typedef struct dropless_expert_gradients {
   void* const* matrices; /* device [experts], or null */
 } dropless_expert_gradients;
 
-/* All 0 is the default. */
+/* All 0 is the default. exclusive_rows: 1 where no other product on these rows runs at the same time. */
 typedef struct dropless_product_options {
   int32_t accumulate;
   int32_t sm_limit;
   int32_t path;
+  int32_t exclusive_rows;
 } dropless_product_options;
 
 DROPLESS_C_API dropless_result dropless_sdd(const dropless_expert_rows* rows, const dropless_rows_view* x,

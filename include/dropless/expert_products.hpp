@@ -86,6 +86,11 @@ struct ProductOptions {
   bool accumulate = false;    ///< add into the output (beta 1) instead of overwriting it (beta 0)
   std::int32_t sm_limit = 0;  ///< > 0: occupy at most this many multiprocessors
   KernelPath path = KernelPath::automatic;
+  /// The caller's promise that no other product on these ExpertRows (or a copy that names the same
+  /// rows.tile_counter) runs at the same time. The Hopper kernels' blocks then take their tiles from that
+  /// counter as they get free, which is 1 to 3 % faster than the fixed order they keep to otherwise. Every
+  /// product leaves the counter at zero. No bits depend on it.
+  bool exclusive_rows = false;
 };
 
 /// H[r, :] = X[r, :] W1[expert of r]. x: [rows, k]; h: [rows, n], same element type as x and the weights.

@@ -22,11 +22,12 @@ struct ExpertRows {
   const std::int32_t* row_count = nullptr;   ///< [experts]
   const RowTile* tiles = nullptr;            ///< [tile_bound], the first *tile_count of them valid, by expert
   const std::int32_t* tile_count = nullptr;  ///< [1]
+  std::uint32_t* tile_counter = nullptr;     ///< [1], zero; or null. See ProductOptions::exclusive_rows
   std::int64_t tile_bound = 0;               ///< row_tile_bound(rows_bound, experts, tile_rule)
   RowTileRule tile_rule;                     ///< the rule by which `tiles` were cut
 };
 
-/// Bytes of device memory that `prepare_expert_rows` fills: the tile list and its count.
+/// Bytes of device memory that `prepare_expert_rows` fills: the tile list, its count and the counter.
 std::size_t expert_rows_bytes(std::int64_t experts, std::int64_t rows_bound, RowTileRule tile_rule = {});
 
 /// Cuts the rows of `experts` experts into tiles on `stream`, for callers that bring their own begin and

@@ -1,10 +1,10 @@
 // How the rows of one expert are cut into tiles. This is the one place that says how many rows a product
 // schedules: the kernels walk these tiles and the report counts them, so the two cannot drift apart.
 //
-// An expert whose rows fit one tile of a quarter more than tile_rows is one tile: cutting it would read its
-// weights twice. Every other expert's rows are cut into ceil(rows / tile_rows) tiles of nearly equal height.
-// Every tile but the expert's last is a whole number of granules, so an expert with n rows schedules exactly
-// round_up(n, granule) rows.
+// An expert's rows are cut into ceil(rows / tile_rows) tiles of nearly equal height, or into one fewer where
+// those would be at most an eighth taller than tile_rows (a quarter where one is left): each tile reads the
+// expert's weights once, and a slightly taller one costs less than another one. Every tile but the expert's
+// last is a whole number of granules, so an expert with n rows schedules exactly round_up(n, granule) rows.
 #pragma once
 #include <cstdint>
 
@@ -12,7 +12,7 @@
 
 namespace dropless {
 
-/// tile_rows: the most rows a tile holds where an expert has several. granule: the step in which a tile's
+/// tile_rows: the rows of a full tile. granule: the step in which a tile's
 /// matrix arithmetic grows. tile_rows is a multiple of granule; both are positive.
 struct RowTileRule {
   std::int32_t tile_rows = 128;
@@ -37,10 +37,17 @@ DROPLESS_HOST_DEVICE constexpr std::int32_t tallest_tile_rows(RowTileRule rule) 
                                    rule.granule);
 }
 
+/// The most rows of a tile where an expert has several: an eighth more than tile_rows, in whole granules.
+DROPLESS_HOST_DEVICE constexpr std::int32_t stretched_tile_rows(RowTileRule rule) {
+  return static_cast<std::int32_t>((std::int64_t{rule.tile_rows} + rule.tile_rows / 8) / rule.granule *
+                                   rule.granule);
+}
+
 /// Tiles of an expert with `rows` rows; 0 for an empty expert.
 DROPLESS_HOST_DEVICE constexpr std::int64_t row_tile_count(std::int64_t rows, RowTileRule rule) {
   if (rows <= tallest_tile_rows(rule)) return rows > 0;
-  return ceil_div(rows, rule.tile_rows);
+  const std::int64_t tiles = ceil_div(rows, rule.tile_rows);
+  return rows <= (tiles - 1) * stretched_tile_rows(rule) ? tiles - 1 : tiles;
 }
 
 /// First row (within the expert) of tile `index` of an expert with `rows` rows, for index in

@@ -54,6 +54,7 @@ struct Topology {
   const std::int32_t* assignment_to_row = nullptr;  ///< [assignments]; -1 where the assignment is not a row
   const RowTile* tiles = nullptr;                   ///< [tile_bound]
   const std::int32_t* tile_count = nullptr;         ///< [1]
+  std::uint32_t* tile_counter = nullptr;            ///< [1], zero; the products' (ExpertRows)
   const TopologyStatus* status = nullptr;           ///< [1]
 
   /// The packed rows as the products take them.

@@ -3,8 +3,7 @@
 // own, two for each consumer warpgroup, take it from there: in the consumers' registers the tensor cores would
 // wait for that work.
 //
-// Otherwise as rows_by_weights.cu, but never in pairs of blocks, which were slower here, and with two
-// additions:
+// Otherwise as rows_by_weights.cu, with two additions:
 // - Rows may be gathered: two warps copy them from their tokens, 16 bytes a lane, into the place and swizzle
 //   where TMA would have put them.
 // - Features may be two halves, glu's gate and up. Then a tile is 128 of each: its first two subtiles are the
@@ -40,6 +39,7 @@ struct RowProductPlan {
   std::uint32_t token_chunks;             // of 16 bytes, from a token to the next
   const std::int32_t* row_to_assignment;  // null: assignments are rows
   std::int32_t top_k;
+  bool weights_stream;
 };
 
 /// One tile of work: rows of one expert by subtiles of 64 units, up to two of each half, or up to four.
@@ -139,7 +139,6 @@ __device__ void load_tiles(const RowProductMaps& maps, const RowProductPlan& pla
   for (std::uint32_t place = blockIdx.x; place < schedule.size(); place += gridDim.x) {
     const Work work = work_at(plan, schedule, place);
     if (work.subtiles == 0) continue;
-    const WeightSharing sharing = weight_sharing(work.rows.rows, false);
     const int box = smallest_box(work.rows.rows), halves = plan.halves;
     const std::uint32_t row_bytes = gathers ? 0 : box_rows(box) * k_block * 2;
     const RaggedCoordinates at = ragged_coordinates(work.rows.row_begin, work.rows.rows, 0);
@@ -153,7 +152,7 @@ __device__ void load_tiles(const RowProductMaps& maps, const RowProductPlan& pla
       for (int half = 0; half < halves; ++half)
         for (int i = 0; i < work.subtiles; ++i)
           load_weights<k_by_n>(memory, ring.stage, half * 2 + i, &maps.weights[half],
-                               work.first_unit + i * 64, k, work.rows.expert, sharing);
+                               work.first_unit + i * 64, k, work.rows.expert, plan.weights_stream);
       ring.advance();
     }
   }
@@ -264,12 +263,14 @@ inline RowProductPlan row_product_plan(const ExpertRows& rows, const ExpertWeigh
   plan.k = static_cast<std::int32_t>(weights.k);
   plan.k_blocks = static_cast<std::int32_t>(ceil_div(weights.k, k_block));
   plan.unit_tiles = static_cast<std::uint32_t>(ceil_div(weights.n, tile_m));
+  plan.weights_stream = weights_stream(rows.rows_bound, weights.k, weights.n, weights.type);
   return plan;
 }
 
-inline Grid row_product_grid(const ExpertRows& rows, const ExpertWeights& weights, int multiprocessors) {
+inline unsigned row_product_blocks(const ExpertRows& rows, const ExpertWeights& weights,
+                                       int multiprocessors) {
   const std::int64_t work = rows.tile_bound * ceil_div(weights.n, tile_m) * subtiles;
-  return persistent_grid(work, multiprocessors, false);
+  return static_cast<unsigned>(std::min<std::int64_t>(work, multiprocessors));
 }
 
 /// Whether rows and weights are such as the frame takes.

@@ -30,8 +30,7 @@ __device__ inline void load_box(void* destination, const CUtensorMap* map, const
   ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global, destination, map, at, &barrier);
 }
 
-/// The same for data that the kernel reads once: L2 gives it up first. (Where a tile has more than 16 rows it
-/// gives it up too soon: the neighbouring k block, fetched along with this one, is gone before its turn.)
+/// The same for data that the kernel reads once: L2 gives it up first.
 __device__ inline void load_box_once(void* destination, const CUtensorMap* map, const std::int32_t (&at)[3],
                                      std::uint64_t& barrier) {
   std::uint64_t policy;
@@ -44,41 +43,11 @@ __device__ inline void load_box_once(void* destination, const CUtensorMap* map, 
       : "memory");
 }
 
-/// A box that both blocks of a cluster of two receive, each at this place of its own shared memory, with its
-/// bytes counted on its own barrier.
-template <int rank>
-__device__ inline void load_box_for_both(void* destination, const CUtensorMap* map,
-                                         const std::int32_t (&at)[rank], std::uint64_t& barrier) {
-  ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global, destination, map, at, &barrier,
-                            static_cast<std::uint16_t>(3));
-}
-
-/// This block's number in its cluster, and the number of blocks of one.
-__device__ inline std::uint32_t cluster_rank() {
-  std::uint32_t rank;
-  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  return rank;
-}
-__device__ inline std::uint32_t cluster_blocks() {
-  std::uint32_t blocks;
-  asm volatile("mov.u32 %0, %%cluster_nctarank;" : "=r"(blocks));
-  return blocks;
-}
-
-/// Waits for every thread of the cluster that has not ended.
-__device__ inline void wait_for_cluster() {
-  asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
-}
-
-/// Arrives on the barrier at this place of block `rank` of the cluster. The release is of this block's scope,
-/// which a cluster-wide one would turn into a fence of the whole GPU: only TMA's bytes, which their own
-/// barrier counts, follow from this arrival.
-__device__ inline void arrive_at(std::uint64_t& barrier, std::uint32_t rank) {
-  asm volatile(
-      "{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
-      "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}\n" ::"r"(shared_address(&barrier)),
-      "r"(rank)
-      : "memory");
+/// A value that all lanes of `lanes` hold alike, so that the compiler knows it: it cannot tell of a load or
+/// an atomic's result, and then feeds wgmma and TMA, which take their operands from uniform registers, lane
+/// by lane.
+__device__ inline std::uint32_t uniform(std::uint32_t value, std::uint32_t lanes = 0xffffffff) {
+  return __reduce_or_sync(lanes, value);
 }
 
 /// Copies 16 bytes of global memory into shared memory, without waiting.

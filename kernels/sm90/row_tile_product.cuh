@@ -3,7 +3,6 @@
 // in which rows and weights come; and the multiplication of one tile.
 #pragma once
 #include "dropless/expert_products.hpp"
-#include "sm90/block_pairs.cuh"
 #include "sm90/ragged_map.hpp"
 #include "sm90/tensor_map.hpp"
 #include "sm90/tile_pipeline.cuh"
@@ -26,36 +25,23 @@ __device__ inline int smallest_box(int rows) {
 }
 __device__ inline int row_parts(int rows) { return (rows + 63) / 64; }
 
-/// Whether the block's place and the other block's of its cluster are row tiles of one expert by the same
-/// features, so that each block loads half of their weights for both.
-__device__ inline bool shares_weights(const RowTile* tiles, const TileSchedule& schedule,
-                                      std::uint32_t place) {
-  if (cluster_blocks() == 1) return false;
-  const std::uint32_t even = place & ~1u;
-  return schedule.same_features(even) &&
-         tiles[schedule.at(even).row_tile].expert == tiles[schedule.at(even + 1).row_tile].expert;
-}
-
-/// How the weights of a tile are loaded: by the block for itself; so that L2 gives them up first, since so
-/// few rows are all of their expert's and nobody else reads them; or the i-th box by the block of rank i % 2
-/// for both blocks of a pair.
-enum class WeightSharing { none, none_later, pair };
-
-__device__ inline WeightSharing weight_sharing(int rows, bool shares) {
-  return shares ? WeightSharing::pair : rows <= 16 ? WeightSharing::none_later : WeightSharing::none;
+/// Whether L2 should give up a product's weights first. On an H200 (50 MB of L2) that gains 5 to 9 % where
+/// rows are few, since lines under way then displace lines that were read already and not each other; it
+/// loses as much where the rows themselves fill L2, which keeps them instead. One answer for all tiles of a
+/// product: with both kinds of loads in one, the gain is gone. Measured at 1 to 8 MB of rows and at 29 to 46.
+constexpr bool weights_stream(std::int64_t rows_bound, std::int64_t k, std::int64_t n, ElementType type) {
+  return rows_bound * (k + n) * element_bytes(type) <= 16'000'000;
 }
 
 /// Loads box i of a stage: 64 features by one k block of an expert's matrix.
 template <bool k_by_n>
 __device__ inline void load_weights(RowTileMemory& memory, int stage, int i, const CUtensorMap* map,
-                                    int feature, int k, int expert, WeightSharing sharing) {
+                                    int feature, int k, int expert, bool stream) {
   const std::int32_t at[3] = {k_by_n ? feature : k, k_by_n ? k : feature, expert};
-  if (sharing == WeightSharing::none)
-    load_box(memory.a[stage][i], map, at, memory.full[stage]);
-  else if (sharing == WeightSharing::none_later)
+  if (stream)
     load_box_once(memory.a[stage][i], map, at, memory.full[stage]);
-  else if (i % 2 == static_cast<int>(cluster_rank()))
-    load_box_for_both(memory.a[stage][i], map, at, memory.full[stage]);
+  else
+    load_box(memory.a[stage][i], map, at, memory.full[stage]);
 }
 
 /// Multiplies one tile of up to 16 * sixteens rows: n is the smallest multiple of 16 that holds the tile's.

@@ -15,12 +15,24 @@
 #include "sm90/expert_map.cuh"
 #include "sm90/launch_order.hpp"
 #include "sm90/row_tile_product.cuh"
+#include "sm90/tile_turns.cuh"
+#include "sm90/work_queue.cuh"
 
 namespace dropless {
 namespace sm90 {
 namespace {
 
-using Memory = RowTileMemory;
+/// One tile of work: rows of one expert by up to four subtiles of features.
+struct Work {
+  RowTile rows;
+  std::int32_t first_feature;
+  std::int32_t boxes;  // subtiles of 64 features, 1 to 4; 0: no work is left
+};
+
+struct Memory : RowTileMemory {
+  WorkQueue<Work> work;
+};
+constexpr int work_readers = 4 * consumer_warpgroups + consumer_warpgroups;  // consumer warps, store threads
 
 struct RowsByWeightsMaps {
   CUtensorMap in[row_boxes];
@@ -39,13 +51,8 @@ struct RowsByWeightsPlan {
   const std::uint32_t feature_tiles;
   const std::uint32_t raster_group;
   const bool accumulate;
-};
-
-/// One tile of work: rows of one expert by up to four subtiles of features.
-struct Work {
-  RowTile rows;
-  std::int32_t first_feature;
-  std::int32_t boxes;  // subtiles of 64 features, 0 to 4
+  const bool weights_stream;
+  std::uint32_t* const tile_counter;  // null: tiles are dealt in a fixed order
 };
 
 __device__ TileSchedule schedule_of(const RowsByWeightsPlan& plan) {
@@ -54,7 +61,9 @@ __device__ TileSchedule schedule_of(const RowsByWeightsPlan& plan) {
   return {raster, static_cast<std::uint32_t>(plan.features + 63) / 64, gridDim.x};
 }
 
+/// Past the last place there is no work.
 __device__ Work work_at(const RowsByWeightsPlan& plan, const TileSchedule& schedule, std::uint32_t place) {
+  if (place >= schedule.size()) return {};
   const ScheduledTile tile = schedule.at(place);
   return {plan.tiles[tile.row_tile], static_cast<std::int32_t>(tile.first_subtile) * 64,
           static_cast<std::int32_t>(tile.subtiles)};
@@ -64,12 +73,17 @@ template <bool k_by_n>
 __device__ void load_tiles(const RowsByWeightsMaps& maps, const RowsByWeightsPlan& plan, Memory& memory,
                            const TileSchedule& schedule) {
   RingPosition ring;
-  PeerStages peer;
-  for (std::uint32_t place = blockIdx.x; place < schedule.size(); place += gridDim.x) {
-    const Work work = work_at(plan, schedule, place);
-    if (work.boxes == 0) continue;
-    const bool shares = shares_weights(plan.tiles, schedule, place);
-    const WeightSharing sharing = weight_sharing(work.rows.rows, shares);
+  WorkQueueEnd<Work> queue(memory.work);
+  const TileTurns<FixedOrder::round_robin> turns(plan.tile_counter, schedule.size());
+  // The next place is asked for as late as its answers, a counter's and a tile's, can come in time.
+  const int ask = max(plan.k_blocks - 3, 0), look = max(plan.k_blocks - 2, 0);
+  std::uint32_t place = turns.first();
+  while (schedule.is_empty(place)) place = turns.after(place);
+  Work work = work_at(plan, schedule, place);
+  while (work.boxes != 0) {
+    queue.put(work);
+    Work next{};
+    std::uint32_t next_place = 0;
     const int box = smallest_box(work.rows.rows);
     const std::uint32_t bytes = work.boxes * subtile_bytes + box_rows(box) * k_block * 2;
     const RaggedCoordinates at = ragged_coordinates(work.rows.row_begin, work.rows.rows, 0);
@@ -78,10 +92,8 @@ __device__ void load_tiles(const RowsByWeightsMaps& maps, const RowsByWeightsPla
     for (int block = 0; block < plan.k_blocks; ++block) {
       wait(memory.empty[ring.stage], ring.parity ^ 1);
       expect_bytes(memory.full[ring.stage], bytes);
-      if (shares) peer.announce(memory, ring.stage);
       const int k = block * k_block;
       load_box(memory.b[ring.stage], &maps.in[box], {k, at.row, at.origin, at.wrap}, memory.full[ring.stage]);
-      if (shares) peer.wait(memory, ring.stage);
       const bool second_k = k >= plan.split_k;
       const int weight_k = second_k ? k - plan.split_k : k;
       for (int i = 0; i < work.boxes; ++i) {
@@ -89,11 +101,19 @@ __device__ void load_tiles(const RowsByWeightsMaps& maps, const RowsByWeightsPla
         const bool second_feature = feature >= plan.split_feature;
         const int weight_feature = second_feature ? feature - plan.split_feature : feature;
         const auto [map, matrix] = second_k || second_feature ? second_weights : weights;
-        load_weights<k_by_n>(memory, ring.stage, i, map, weight_feature, weight_k, matrix, sharing);
+        load_weights<k_by_n>(memory, ring.stage, i, map, weight_feature, weight_k, matrix, plan.weights_stream);
       }
       ring.advance();
+      if (block == ask) next_place = turns.after(place);
+      if (block == look) {
+        while (schedule.is_empty(next_place)) next_place = turns.after(next_place);
+        next = work_at(plan, schedule, next_place);
+      }
     }
+    place = next_place;
+    work = next;
   }
+  queue.put({});
 }
 
 /// How many of a consumer warpgroup's subtiles hold features of the work.
@@ -102,13 +122,11 @@ __device__ int active_subtiles(const Work& work, int warpgroup) {
 }
 
 template <class Element, bool k_by_n>
-__device__ void multiply_tiles(const RowsByWeightsPlan& plan, Memory& memory, const TileSchedule& schedule,
-                               int warpgroup) {
+__device__ void multiply_tiles(const RowsByWeightsPlan& plan, Memory& memory, int warpgroup) {
   RingPosition ring;
   TileWriter<Element, true, Memory> writer(memory, warpgroup);
-  for (std::uint32_t place = blockIdx.x; place < schedule.size(); place += gridDim.x) {
-    const Work work = work_at(plan, schedule, place);
-    if (work.boxes == 0) continue;
+  WorkQueueEnd<Work> queue(memory.work);
+  for (Work work = queue.take_by_warp(); work.boxes != 0; work = queue.take_by_warp()) {
     const int active = active_subtiles(work, warpgroup);
     if (active == 0) {
       skip_stages(memory, ring, plan.k_blocks);
@@ -121,10 +139,10 @@ __device__ void multiply_tiles(const RowsByWeightsPlan& plan, Memory& memory, co
 }
 
 __device__ void store_tiles(const RowsByWeightsMaps& maps, const RowsByWeightsPlan& plan, Memory& memory,
-                            const TileSchedule& schedule, int warpgroup) {
+                            int warpgroup) {
   TileStorer<Memory> storer(memory, warpgroup, &maps.out, plan.accumulate);
-  for (std::uint32_t place = blockIdx.x; place < schedule.size(); place += gridDim.x) {
-    const Work work = work_at(plan, schedule, place);
+  WorkQueueEnd<Work> queue(memory.work);
+  for (Work work = queue.take(); work.boxes != 0; work = queue.take()) {
     const int active = active_subtiles(work, warpgroup);
     if (active == 0) continue;
     storer.store(active, row_parts(work.rows.rows), [&](int subtile, int part) {
@@ -146,23 +164,22 @@ __global__ void __launch_bounds__(threads_per_block, 1)
     prefetch_map(&maps.weights);
     prefetch_map(&maps.out);
   }
+  if (threadIdx.x == 0) memory.work.initialise(work_readers);
   initialise_barriers(memory);
   allow_next_kernel();
   wait_for_previous_kernel();
-  const TileSchedule schedule = schedule_of(plan);
   const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
   if (warp < loader_warp) {
-    take_registers<232>();
-    multiply_tiles<Element, k_by_n>(plan, memory, schedule, warp / 4);
+    take_registers<224>();
+    multiply_tiles<Element, k_by_n>(plan, memory, warp / 4);
   } else {
-    give_registers<40>();
+    give_registers<56>();
     if (threadIdx.x % 32 != 0) return;
     if (warp == loader_warp)
-      load_tiles<k_by_n>(maps, plan, memory, schedule);
+      load_tiles<k_by_n>(maps, plan, memory, schedule_of(plan));
     else if (warp < first_store_warp + consumer_warpgroups)
-      store_tiles(maps, plan, memory, schedule, warp - first_store_warp);
+      store_tiles(maps, plan, memory, warp - first_store_warp);
   }
-  leave_cluster();
 }
 
 template <class Element>
@@ -225,16 +242,16 @@ void launch_sm90(const RowsByWeights& product, Stream stream) {
                                split && !product.split_n ? k / 2 : k,
                                feature_tiles,
                                row_tiles_of_a_group,
-                               product.accumulate};
+                               product.accumulate,
+                               weights_stream(product.rows.rows_bound, k, n, weights.type),
+                               product.rows.tile_counter};
   const std::int64_t work = product.rows.tile_bound * feature_tiles * subtiles;
-  const Grid grid = persistent_grid(
-      work, product.multiprocessors,
-      pairs_pay(product.rows.rows_bound, weights.experts, weights.k, product.rows.tile_rule.tile_rows));
+  const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(work, product.multiprocessors));
   const auto kernel = weights.type == ElementType::bf16 ? choose_kernel<__nv_bfloat16>(weights.order)
                                                         : choose_kernel<__half>(weights.order);
   const std::int64_t elements =
       weights.experts * weights.k * weights.n + product.rows.rows_bound * (weights.k + weights.n);
-  launch("rows_by_weights_kernel", kernel, grid, threads_per_block, sizeof(Memory), stream,
+  launch("rows_by_weights_kernel", kernel, blocks, threads_per_block, sizeof(Memory), stream,
          launch_order(elements * element_bytes(weights.type)), maps, plan);
 }
 

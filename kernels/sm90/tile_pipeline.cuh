@@ -25,7 +25,6 @@ struct TileMemory {
   alignas(1024) char b[stages][b_bytes];
   alignas(1024) char output[consumer_warpgroups][staging_slots][subtiles_per_warpgroup][subtile_bytes];
   std::uint64_t full[stages], empty[stages];
-  std::uint64_t peer_empty[stages];  // the other block of the cluster can receive this stage too
   // Of each slot: it may be written (and holds the old output where that is added to); it is written.
   std::uint64_t ready[consumer_warpgroups][staging_slots], staged[consumer_warpgroups][staging_slots];
 };
@@ -53,7 +52,6 @@ __device__ void initialise_barriers(Memory& memory, int fills = 1) {
     for (int stage = 0; stage < stages; ++stage) {
       ptx::mbarrier_init(&memory.full[stage], fills);
       ptx::mbarrier_init(&memory.empty[stage], consumer_warpgroups * 4);  // one arrival for each warp
-      ptx::mbarrier_init(&memory.peer_empty[stage], 1);
     }
     for (int i = 0; i < consumer_warpgroups * staging_slots; ++i) {
       ptx::mbarrier_init(&memory.ready[i / staging_slots][i % staging_slots], 1);
@@ -63,7 +61,6 @@ __device__ void initialise_barriers(Memory& memory, int fills = 1) {
     ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
   }
   __syncthreads();
-  if (cluster_blocks() > 1) wait_for_cluster();
 }
 
 /// Every warp arrives for itself: a warpgroup without work in a tile has no wgmma to keep its warps in step.

@@ -30,6 +30,11 @@ class TileSchedule {
   /// Places; block b of the grid computes b, b + blocks, b + 2 blocks, ...
   DROPLESS_HOST_DEVICE std::uint32_t size() const { return whole_ + (raster_.size() - whole_) * parts_; }
 
+  /// Whether the place is a piece past its tile's last feature. False past the last place.
+  DROPLESS_HOST_DEVICE bool is_empty(std::uint32_t place) const {
+    return place < size() && at(place).subtiles == 0;
+  }
+
   DROPLESS_HOST_DEVICE ScheduledTile at(std::uint32_t place) const {
     const bool piece = place >= whole_;
     const std::uint32_t parts = piece ? parts_ : 1, width = tile_subtiles_ / parts;
@@ -38,13 +43,6 @@ class TileSchedule {
     const std::uint32_t first = tile.column_tile * tile_subtiles_ + part * width;
     const std::uint32_t left = first < feature_subtiles_ ? feature_subtiles_ - first : 0;
     return {tile.row_tile, first, left < width ? left : width};
-  }
-
-  /// Whether the two neighbouring places from an even one on are whole tiles of the same features: then they
-  /// are two row tiles that can share their weights, if they belong to one expert.
-  DROPLESS_HOST_DEVICE bool same_features(std::uint32_t even_place) const {
-    return even_place + 1 < whole_ &&
-           raster_.at(even_place).column_tile == raster_.at(even_place + 1).column_tile;
   }
 
  private:

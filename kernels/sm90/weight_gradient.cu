@@ -19,6 +19,8 @@
 #include "sm90/ragged_map.hpp"
 #include "sm90/tensor_map.hpp"
 #include "sm90/tile_pipeline.cuh"
+#include "sm90/tile_turns.cuh"
+#include "sm90/work_queue.cuh"
 #include "tile_raster.hpp"
 
 namespace dropless {
@@ -33,10 +35,15 @@ struct WeightGradientMaps {
   CUtensorMap dw;  // unused for float gradients and separate ones
 };
 
+/// One tile of work; expert -1: no work is left.
+struct Work {
+  std::int32_t expert = -1, row_begin = 0, row_count = 0, first_m = 0, first_n = 0;
+};
+
 constexpr int most_experts = 4096;
-struct BlockMemory {
-  Memory tiles;
+struct BlockMemory : Memory {
   std::uint16_t expert_order[most_experts];
+  WorkQueue<Work> work;
 };
 static_assert(sizeof(Memory::a) >= most_experts * sizeof(std::int32_t));  // where the rows lie while ordered
 
@@ -52,15 +59,12 @@ struct WeightGradientPlan {
   float* const float_dw;           // float gradients are written from registers
   void* const* const separate_dw;  // separate gradients, or null
   const std::int64_t leading_dimension, expert_stride;
-};
-
-struct Work {
-  std::int32_t expert, row_begin, row_count, first_m, first_n;
+  std::uint32_t* const tile_counter;  // null: tiles are dealt in a fixed order
 };
 
 /// Writes the experts in the order of their rows. The whole block must call it, before the pipeline starts.
 __device__ void order_experts(const WeightGradientPlan& plan, BlockMemory& memory) {
-  auto* const rows = reinterpret_cast<std::int32_t*>(memory.tiles.a);
+  auto* const rows = reinterpret_cast<std::int32_t*>(memory.a);
   for (int expert = threadIdx.x; expert < plan.experts; expert += threads_per_block)
     rows[expert] = plan.row_count[expert];
   __syncthreads();
@@ -70,29 +74,31 @@ __device__ void order_experts(const WeightGradientPlan& plan, BlockMemory& memor
   __syncthreads();
 }
 
-/// The tiles of this block in turn.
-template <class Body>
-__device__ __forceinline__ void for_each_tile(const WeightGradientPlan& plan, const std::uint16_t* order,
-                                              const Body& body) {
-  for (std::uint32_t round = 0; round * gridDim.x < plan.size; ++round) {
-    const std::uint32_t place = dealt_place(round, blockIdx.x, gridDim.x);
-    if (place >= plan.size) continue;
-    const std::int32_t expert = order[place / plan.raster.size()];
-    const auto [row_tile, column_tile] = plan.raster.at(place % plan.raster.size());
-    body(Work{expert, plan.row_begin[expert], max(plan.row_count[expert], 0),
-              static_cast<std::int32_t>(row_tile) * tile_m, static_cast<std::int32_t>(column_tile) * tile_n});
-  }
+/// The tile at a place. Past the last one there is no work.
+__device__ Work work_at(const WeightGradientPlan& plan, const std::uint16_t* order, std::uint32_t place) {
+  if (place >= plan.size) return {};
+  const std::int32_t expert = order[place / plan.raster.size()];
+  const auto [row_tile, column_tile] = plan.raster.at(place % plan.raster.size());
+  return {expert, plan.row_begin[expert], max(plan.row_count[expert], 0),
+          static_cast<std::int32_t>(row_tile) * tile_m, static_cast<std::int32_t>(column_tile) * tile_n};
 }
 
 __device__ int row_blocks(const Work& work) { return (work.row_count + k_block - 1) / k_block; }
 
-__device__ void load_tiles(const WeightGradientMaps& maps, const WeightGradientPlan& plan, Memory& memory,
-                           const std::uint16_t* order) {
+__device__ void load_tiles(const WeightGradientMaps& maps, const WeightGradientPlan& plan,
+                           BlockMemory& memory) {
   RingPosition ring;
-  for_each_tile(plan, order, [&](const Work& work) {
+  WorkQueueEnd<Work> queue(memory.work);
+  const TileTurns<FixedOrder::to_and_fro> turns(plan.tile_counter, plan.size);
+  std::uint32_t place = turns.first();
+  Work work = work_at(plan, memory.expert_order, place);
+  while (work.expert >= 0) {
+    queue.put(work);
+    Work next;
+    const int blocks = row_blocks(work), ask = max(blocks - 3, 0), look = max(blocks - 2, 0);
     const int a_boxes = min(subtiles, (plan.m - work.first_m + 63) / 64);
     const int b_boxes = min(tile_n / 64, (plan.n - work.first_n + 63) / 64);
-    for (int block = 0; block < row_blocks(work); ++block) {
+    for (int block = 0; block < blocks; ++block) {
       wait(memory.empty[ring.stage], ring.parity ^ 1);
       std::uint64_t& full = memory.full[ring.stage];
       expect_bytes(full, (a_boxes + b_boxes) * subtile_bytes);
@@ -103,8 +109,16 @@ __device__ void load_tiles(const WeightGradientMaps& maps, const WeightGradientP
         load_box(memory.b[ring.stage] + i * subtile_bytes, &maps.b,
                  {work.first_n + i * 64, at.row, at.origin, at.wrap}, full);
       ring.advance();
+      if (block == ask) place = turns.after(place);
+      if (block == look) next = work_at(plan, memory.expert_order, place);
     }
-  });
+    if (blocks == 0) {
+      place = turns.after(place);
+      next = work_at(plan, memory.expert_order, place);
+    }
+    work = next;
+  }
+  queue.put({});
 }
 
 /// Writes one subtile's floats straight from registers.
@@ -135,15 +149,15 @@ __device__ int column_parts(const WeightGradientPlan& plan, const Work& work) {
 }
 
 template <class Element, bool float_output>
-__device__ void multiply_tiles(const WeightGradientPlan& plan, Memory& memory, const std::uint16_t* order,
-                               int warpgroup) {
+__device__ void multiply_tiles(const WeightGradientPlan& plan, BlockMemory& memory, int warpgroup) {
   RingPosition ring;
+  WorkQueueEnd<Work> queue(memory.work);
   TileWriter<Element, false, Memory> writer(memory, warpgroup);
-  for_each_tile(plan, order, [&](const Work& work) {
+  for (Work work = queue.take_by_warp(); work.expert >= 0; work = queue.take_by_warp()) {
     const int active = active_subtiles(plan, work, warpgroup), parts = column_parts(plan, work);
     if (active == 0) {
       skip_stages(memory, ring, row_blocks(work));
-      return;
+      continue;
     }
     float d[subtiles_per_warpgroup][tile_n / 2] = {};  // what an expert without rows stores
     const int slices = (work.row_count + 15) / 16, blocks = slices / 4, last_steps = slices % 4;
@@ -164,15 +178,16 @@ __device__ void multiply_tiles(const WeightGradientPlan& plan, Memory& memory, c
     } else {
       writer.write(d, active, parts, plan.accumulate);
     }
-  });
+  }
 }
 
-__device__ void store_tiles(const WeightGradientMaps& maps, const WeightGradientPlan& plan, Memory& memory,
-                            const std::uint16_t* order, int warpgroup) {
+__device__ void store_tiles(const WeightGradientMaps& maps, const WeightGradientPlan& plan,
+                            BlockMemory& memory, int warpgroup) {
+  WorkQueueEnd<Work> queue(memory.work);
   TileStorer<Memory> storer(memory, warpgroup, &maps.dw, plan.accumulate);
-  for_each_tile(plan, order, [&](const Work& work) {
+  for (Work work = queue.take(); work.expert >= 0; work = queue.take()) {
     const int active = active_subtiles(plan, work, warpgroup);
-    if (active == 0) return;
+    if (active == 0) continue;
     const ExpertMap dw = expert_map(maps.dw, plan.separate, work.expert);
     for (int part = 0; part < column_parts(plan, work); ++part)
       storer.store_part(
@@ -181,7 +196,7 @@ __device__ void store_tiles(const WeightGradientMaps& maps, const WeightGradient
             const int m = work.first_m + (consumer_warpgroups * subtile + warpgroup) * 64;
             return BoxCoordinates<3>{{work.first_n + part * 64, m, dw.matrix}};
           });
-  });
+  }
   storer.finish();
 }
 
@@ -189,26 +204,26 @@ template <class Element, bool float_output>
 __global__ void __launch_bounds__(threads_per_block, 1)
     weight_gradient_kernel(const __grid_constant__ WeightGradientMaps maps,
                            const __grid_constant__ WeightGradientPlan plan) {
-  auto& block_memory = tile_memory<BlockMemory>();
-  Memory& memory = block_memory.tiles;
-  const std::uint16_t* const order = block_memory.expert_order;
+  auto& memory = tile_memory<BlockMemory>();
   if (threadIdx.x == 32 * loader_warp)
     for (const CUtensorMap* map : {&maps.a, &maps.b, &maps.dw}) prefetch_map(map);
+  constexpr int store_threads = float_output ? 0 : consumer_warpgroups;
+  if (threadIdx.x == 0) memory.work.initialise(4 * consumer_warpgroups + store_threads);
   initialise_barriers(memory);
   allow_next_kernel();
   wait_for_previous_kernel();
-  order_experts(plan, block_memory);
+  order_experts(plan, memory);
   const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
   if (warp < loader_warp) {
-    take_registers<232>();
-    multiply_tiles<Element, float_output>(plan, memory, order, warp / 4);
+    take_registers<224>();
+    multiply_tiles<Element, float_output>(plan, memory, warp / 4);
   } else {
-    give_registers<40>();
+    give_registers<56>();
     if (threadIdx.x % 32 != 0) return;
     if (warp == loader_warp)
-      load_tiles(maps, plan, memory, order);
-    else if (!float_output && warp < first_store_warp + consumer_warpgroups)
-      store_tiles(maps, plan, memory, order, warp - first_store_warp);
+      load_tiles(maps, plan, memory);
+    else if (warp < first_store_warp + store_threads)
+      store_tiles(maps, plan, memory, warp - first_store_warp);
   }
 }
 
@@ -265,7 +280,8 @@ void launch_sm90(const RowsTransposedByRows& product, Stream stream) {
                                 dw.type == ElementType::fp32 ? static_cast<float*>(dw.data) : nullptr,
                                 dw.matrices,
                                 dw.leading_dimension,
-                                dw.expert_stride};
+                                dw.expert_stride,
+                                product.rows.tile_counter};
   const std::uint32_t blocks = std::min(plan.size, static_cast<std::uint32_t>(product.multiprocessors));
   const auto kernel =
       type == ElementType::bf16 ? choose_kernel<__nv_bfloat16>(dw.type) : choose_kernel<__half>(dw.type);

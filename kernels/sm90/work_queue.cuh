@@ -1,6 +1,9 @@
 // How one thread of a block that knows the work hands it to the others, a few pieces ahead: what it takes to
 // find the next piece (reading the caller's arrays, one after the other) then delays nobody.
 #pragma once
+#include <cstring>
+#include <type_traits>
+
 #include "sm90/ptx.cuh"
 
 namespace dropless::sm90 {
@@ -47,11 +50,16 @@ class WorkQueueEnd {
 
   /// Called by a whole warp, as one reader.
   __device__ Work take_by_warp() {
+    static_assert(std::is_trivially_copyable_v<Work> && sizeof(Work) % sizeof(std::uint32_t) == 0);
     wait(queue_.filled[slot_], parity_);
-    const Work work = queue_.work[slot_];
+    Work work = queue_.work[slot_];
     __syncwarp();
     if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(&queue_.read[slot_]);
     advance();
+    std::uint32_t words[sizeof(Work) / sizeof(std::uint32_t)];
+    std::memcpy(words, &work, sizeof(Work));
+    for (std::uint32_t& word : words) word = uniform(word);
+    std::memcpy(&work, words, sizeof(Work));
     return work;
   }
 

@@ -10,7 +10,7 @@ namespace dropless {
 
 /// This library's packed topology, what topology_metadata_bytes() says of these bounds: rows per expert 4 E,
 /// offsets 4 (E + 1), both orders 8 A for A assignments (those that are no row included), 16 for every tile
-/// that A rows may need, two arrays of counters; each array in whole 16 bytes.
+/// that A rows may need, two small arrays of counters; each array in whole 16 bytes.
 constexpr std::int64_t packed_metadata_bytes(std::int64_t assignments, std::int64_t experts,
                                              RowTileRule rule) {
   return round_up(4 * experts, 16) + round_up(4 * (experts + 1), 16) + 2 * round_up(4 * assignments, 16) +

@@ -25,7 +25,7 @@ TEST_CASE(
                            end = row_tile_begin(rows, tile + 1, rule);
         const std::int64_t height = round_up(end - begin, rule.granule);
         sound = sound && begin == covered && end > begin && end - begin <= tallest_tile_rows(rule);
-        sound = sound && (tiles == 1 || end - begin <= rule.tile_rows);
+        sound = sound && (tiles == 1 || end - begin <= stretched_tile_rows(rule));
         sound = sound && (tile + 1 == tiles || (end - begin) % rule.granule == 0);
         covered = end;
         scheduled += height;
@@ -42,12 +42,22 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("row tiles: an expert that one tall tile holds is not cut") {
+TEST_CASE(
+    "row tiles: one tile fewer where the others need not grow by more than an eighth, or to one of a "
+    "quarter") {
   const RowTileRule rule{128, 16};
   CHECK(tallest_tile_rows(rule) == 160);
+  CHECK(stretched_tile_rows(rule) == 144);
   CHECK(row_tile_count(160, rule) == 1);
   CHECK(row_tile_count(161, rule) == 2);
+  CHECK(row_tile_count(256, rule) == 2);
+  CHECK(row_tile_count(288, rule) == 2);
+  CHECK(row_tile_count(289, rule) == 3);
+  CHECK(row_tile_count(1025, rule) == 8);
+  CHECK(row_tile_count(1152, rule) == 8);
+  CHECK(row_tile_count(1153, rule) == 9);
   CHECK(tallest_tile_rows({16, 16}) == 16);
+  CHECK(stretched_tile_rows({16, 16}) == 16);
 }
 
 TEST_CASE("row tiles: the bound holds for every split of the rows and is reached") {
@@ -75,11 +85,11 @@ TEST_CASE("row tiles: the bound holds for every split of the rows and is reached
 TEST_CASE("row tiles: rows past 2^31") {
   const RowTileRule rule{128, 16};
   const std::int64_t rows = (std::int64_t{1} << 37) + 5, tiles = row_tile_count(rows, rule);
-  CHECK(tiles == (std::int64_t{1} << 30) + 1);
+  CHECK(tiles == std::int64_t{1} << 30);
   CHECK(scheduled_rows(rows, rule) == (std::int64_t{1} << 37) + 16);
   for (const std::int64_t tile : {std::int64_t{0}, tiles / 2, tiles - 1}) {
     const std::int64_t begin = row_tile_begin(rows, tile, rule), end = row_tile_begin(rows, tile + 1, rule);
     CHECK(end > begin);
-    CHECK(end - begin <= rule.tile_rows);
+    CHECK(end - begin <= stretched_tile_rows(rule));
   }
 }

@@ -57,20 +57,6 @@ TEST_CASE(
   CHECK(dropless::last_wave_parts(131, 132) == 1);
 }
 
-TEST_CASE("tile schedule: neighbours that share features are whole tiles at the same subtiles") {
-  for (std::uint32_t rows : {1u, 5u, 33u})
-    for (std::uint32_t tiles : {1u, 3u, 12u})
-      for (std::uint32_t blocks : {2u, 16u, 132u}) {
-        const dropless::sm90::TileSchedule schedule({rows, tiles, 8}, tiles * 4, blocks);
-        for (std::uint32_t place = 0; place + 1 < schedule.size(); place += 2) {
-          const auto first = schedule.at(place), second = schedule.at(place + 1);
-          const bool same = place + 1 < rows * tiles / blocks * blocks && first.subtiles == 4 &&
-                            second.subtiles == 4 && first.first_subtile == second.first_subtile;
-          REQUIRE(schedule.same_features(place) == same);
-        }
-      }
-}
-
 TEST_CASE("ragged map: the hardware's address is the row's, and the bound is the expert's last row") {
   using namespace dropless::sm90;
   for (std::uint64_t pitch : {16ull, 128ull, 5760ull, 28672ull, (1ull << 34) - 16})

@@ -81,13 +81,14 @@ ExpertRows from_c(const dropless_expert_rows& rows) {
   result.row_count = rows.row_count;
   result.tiles = static_cast<const RowTile*>(rows.tiles);
   result.tile_count = rows.tile_count;
+  result.tile_counter = rows.tile_counter;
   result.tile_bound = rows.tile_bound;
   result.tile_rule = from_c(rows.tile_rule);
   return result;
 }
 dropless_expert_rows to_c(const ExpertRows& rows) {
-  return {rows.experts, rows.rows_bound, rows.row_begin,  rows.row_count,
-          rows.tiles,   rows.tile_count, rows.tile_bound, to_c(rows.tile_rule)};
+  return {rows.experts,    rows.rows_bound,   rows.row_begin,  rows.row_count,      rows.tiles,
+          rows.tile_count, rows.tile_counter, rows.tile_bound, to_c(rows.tile_rule)};
 }
 
 static_assert(sizeof(dropless_topology_status) == sizeof(TopologyStatus));
@@ -113,6 +114,7 @@ Topology from_c(const dropless_topology& topology) {
   result.assignment_to_row = topology.assignment_to_row;
   result.tiles = static_cast<const RowTile*>(topology.rows.tiles);
   result.tile_count = topology.rows.tile_count;
+  result.tile_counter = topology.rows.tile_counter;
   result.status = reinterpret_cast<const TopologyStatus*>(topology.status);
   return result;
 }
@@ -156,7 +158,8 @@ ExpertGradients from_c(const dropless_expert_gradients& gradients) {
 }
 
 ProductOptions from_c(const dropless_product_options& options) {
-  return {options.accumulate != 0, options.sm_limit, enumerator<KernelPath>(options.path, 3, "path")};
+  return {options.accumulate != 0, options.sm_limit, enumerator<KernelPath>(options.path, 3, "path"),
+          options.exclusive_rows != 0};
 }
 
 Activation from_c(const dropless_activation& activation) {

@@ -25,7 +25,7 @@ class RouterIds(Structure):
 
 class ExpertRows(Structure):
     _fields_ = [("experts", c_int64), ("rows_bound", c_int64), ("row_begin", c_void_p), ("row_count", c_void_p),
-                ("tiles", c_void_p), ("tile_count", c_void_p), ("tile_bound", c_int64),
+                ("tiles", c_void_p), ("tile_count", c_void_p), ("tile_counter", c_void_p), ("tile_bound", c_int64),
                 ("tile_rule", RowTileRule)]
 
 
@@ -59,7 +59,7 @@ class ExpertGradients(Structure):
 
 
 class ProductOptions(Structure):
-    _fields_ = [("accumulate", c_int32), ("sm_limit", c_int32), ("path", c_int32)]
+    _fields_ = [("accumulate", c_int32), ("sm_limit", c_int32), ("path", c_int32), ("exclusive_rows", c_int32)]
 
 
 class Activation(Structure):
