@@ -182,7 +182,8 @@ bool RowsByWeightsCase::can_run(KernelPath path) const {
 
 void RowsByWeightsCase::enqueue(KernelPath path, Stream stream, std::int32_t sm_limit) const {
   const auto product = shape.d_ff == DffDimension::n ? sdd : dsd;
-  product(rows, in.read(), weights.view(), out.view(), {shape.accumulate, sm_limit, path}, stream);
+  product(rows, in.read(), weights.view(), out.view(),
+          {shape.accumulate, sm_limit, path, shape.exclusive_rows}, stream);
 }
 
 void RowsByWeightsCase::restore_output(Stream stream) { copy(before, out, stream); }
@@ -242,7 +243,8 @@ bool WeightGradientCase::can_run(KernelPath path) const {
 }
 
 void WeightGradientCase::enqueue(KernelPath path, Stream stream, std::int32_t sm_limit) const {
-  weight_gradient(rows, a.read(), b.read(), gradients, {shape.accumulate, sm_limit, path}, stream);
+  weight_gradient(rows, a.read(), b.read(), gradients,
+                  {shape.accumulate, sm_limit, path, shape.exclusive_rows}, stream);
 }
 
 void WeightGradientCase::restore_output(Stream stream) { copy(before, out, stream); }

@@ -41,6 +41,7 @@ struct ProductShape {
   std::int64_t pad = 0;              ///< elements between the end of a row and the next, beyond alignment
   bool aligned = true;               ///< leading dimensions are multiples of 8
   bool accumulate = false;
+  bool exclusive_rows = true;
 };
 
 /// A [rows, columns] matrix, all of it poison.

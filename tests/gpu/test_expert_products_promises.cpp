@@ -154,6 +154,31 @@ TEST_CASE("chunk copies and element copies give the same bits", "[small]") {
               right[static_cast<std::size_t>(row * by_elements.out.leading_dimension + n)]);
 }
 
+TEST_CASE("tiles taken from the counter give the bits of tiles dealt in order, and leave it at zero") {
+  const DeviceRows rows = packed_rows(rows_of_a_large_batch());
+  const auto counter = [&] { return download(rows.view().tile_counter, 1)[0]; };
+  ProductShape shape;
+  shape.k = 136;
+  shape.n = 2056;  // 9 feature tiles, of which the last is cut short
+  const std::int32_t sm_limit = GENERATE(0, 1, 7);
+  REQUIRE(counter() == 0);
+  RowsByWeightsCase taken(rows.view(), shape, 5);
+  WeightGradientCase taken_gradient(rows.view(), shape, ElementType::bf16, 6);
+  shape.exclusive_rows = false;
+  RowsByWeightsCase dealt(rows.view(), shape, 5);
+  WeightGradientCase dealt_gradient(rows.view(), shape, ElementType::bf16, 6);
+  const auto compare = [&](auto& with, auto& without) {
+    without.run(KernelPath::automatic, nullptr, sm_limit);
+    for (int run = 0; run < 3; ++run) {
+      with.run(KernelPath::automatic, nullptr, sm_limit);
+      REQUIRE(counter() == 0);
+      REQUIRE(differing_bytes(with.out, without.out) == 0);
+    }
+  };
+  compare(taken, dealt);
+  compare(taken_gradient, dealt_gradient);
+}
+
 TEST_CASE("a hundred runs give the same bits") {
   const DeviceRows rows = packed_rows(rows_of_a_large_batch());
   ProductShape shape;
