@@ -37,12 +37,26 @@ struct ColumnTiles {
 
 struct RowsByWeightsStep {
   std::int32_t list_tile;    ///< entry of the tile list
-  std::int32_t first_row;    ///< of the rows of that entry
+  std::int32_t cut;          ///< of that entry's rows
   std::int32_t column_tile;  ///< of the column tiles
 };
 
-/// The steps of rows x weights: (tile of the list, column tile). A tile of the list may be taller than a
-/// kernel's: it is then cut again, in steps of the kernel's height.
+/// Some rows of a tile of the list; none where rows is 0.
+struct TileCut {
+  std::int32_t first_row, rows;
+};
+
+/// A tile of the list that is taller than a kernel's is cut again, into as few cuts of nearly equal height,
+/// in steps of 16, as there must be. kernel_tile_rows: a multiple of 16.
+DROPLESS_HOST_DEVICE constexpr TileCut tile_cut(std::int32_t tile_rows, std::int32_t cut,
+                                                std::int32_t kernel_tile_rows) {
+  const std::int32_t cuts = (tile_rows + kernel_tile_rows - 1) / kernel_tile_rows;
+  const std::int32_t height = ((tile_rows + cuts - 1) / cuts + 15) / 16 * 16;
+  const std::int32_t left = tile_rows - cut * height;
+  return {cut * height, left < 0 ? 0 : left < height ? left : height};
+}
+
+/// The steps of rows x weights: (cut of a tile of the list, column tile).
 struct RowsByWeightsSteps {
   std::int32_t list_tiles;
   std::int32_t list_tile_rows;  ///< the most rows of a tile in the list
@@ -62,8 +76,7 @@ struct RowsByWeightsSteps {
     const auto row_tile = static_cast<std::int32_t>(position.row_tile);
     // First cuts come before all second ones, of which most are empty: spread among the first they would all
     // fall to the same blocks of a persistent grid.
-    return {row_tile % list_tiles, row_tile / list_tiles * kernel_tile_rows,
-            static_cast<std::int32_t>(position.column_tile)};
+    return {row_tile % list_tiles, row_tile / list_tiles, static_cast<std::int32_t>(position.column_tile)};
   }
 };
 

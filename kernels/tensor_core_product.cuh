@@ -325,7 +325,7 @@ class BlockSteps {
       __syncwarp();  // all have read what one of them will write
       const bool exists = index < steps_.size();
       const auto step = steps_.at(index);
-      const unsigned with_rows = __ballot_sync(all_lanes, exists && has_rows(product, step));
+      const unsigned with_rows = __ballot_sync(all_lanes, exists && has_rows<TileRows>(product, step));
       const int chosen = with_rows == 0 ? 31 : __ffs(static_cast<int>(with_rows)) - 1;
       if (lane == chosen) {
         problem.columns = 0;

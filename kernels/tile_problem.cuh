@@ -63,10 +63,14 @@ unsigned grid_blocks(const Product& product) {
 }
 
 /// Whether a step has rows, found sooner than its tile: most second cuts of a list's tiles have none.
+template <int TileRows>
 __device__ inline bool has_rows(const RowsByWeights& product, const RowsByWeightsStep& step) {
-  return step.first_row < product.rows.tiles[step.list_tile].rows;
+  return tile_cut(product.rows.tiles[step.list_tile].rows, step.cut, TileRows).rows > 0;
 }
-__device__ inline bool has_rows(const RowsTransposedByRows&, const WeightGradientStep&) { return true; }
+template <int TileRows>
+__device__ inline bool has_rows(const RowsTransposedByRows&, const WeightGradientStep&) {
+  return true;
+}
 
 template <class Element, int TileRows, int TileColumns>
 __device__ inline TileProblem<Element> tile_problem(const RowsByWeights& product, RowsByWeightsStep step) {
@@ -79,8 +83,9 @@ __device__ inline TileProblem<Element> tile_problem(const RowsByWeights& product
   const ColumnTile columns = all_columns.at(step.column_tile, n_part);
 
   TileProblem<Element> problem;
-  const std::int64_t row = static_cast<std::int64_t>(tile.row_begin) + step.first_row;
-  problem.rows = min(tile.rows - step.first_row, TileRows);
+  const TileCut cut = tile_cut(tile.rows, step.cut, TileRows);
+  const std::int64_t row = static_cast<std::int64_t>(tile.row_begin) + cut.first_row;
+  problem.rows = cut.rows;
   problem.columns = columns.size;
   problem.k_parts = has_second(weights) && !product.split_n ? 2 : 1;
   problem.k_part = k / problem.k_parts;

@@ -47,13 +47,14 @@ Walk walk(const std::vector<RowTile>& tiles, RowTileRule rule, const ColumnTiles
     const RowTile& tile = tiles[static_cast<std::size_t>(step.list_tile)];
     const std::int32_t width = part_columns[static_cast<std::size_t>(tile.expert)];
     const ColumnTile column = columns.at(step.column_tile, width);
-    const int rows = std::min(tile.rows - step.first_row, tile_rows);
-    if (rows <= 0 || column.size <= 0) continue;
+    const auto [first_row, rows] = tile_cut(tile.rows, step.cut, tile_rows);
+    REQUIRE(rows <= tile_rows);
+    if (rows == 0 || column.size <= 0) continue;
     result.scheduled_rows[step.column_tile] +=
         16 * (pieces_of_warp_row(rows, 0, 2) + pieces_of_warp_row(rows, 1, 2));
     for (std::int64_t row = 0; row < rows; ++row)
       for (std::int64_t n = 0; n < column.size; ++n)
-        ++result.times[{tile.row_begin + step.first_row + row, column.part * width + column.begin + n}];
+        ++result.times[{tile.row_begin + first_row + row, column.part * width + column.begin + n}];
   }
   return result;
 }
