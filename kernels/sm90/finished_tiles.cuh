@@ -1,7 +1,7 @@
 // The frame of a Hopper product whose finished tiles are worked on before they leave: p becomes h. Consumers
 // leave a tile in the staging area as a plain product, and while they multiply the next one, warps of their
-// own, two for each consumer warpgroup, take it from there: in the consumers' registers the tensor cores would
-// wait for that work.
+// own, two for each consumer warpgroup, take it from there: in the consumers' registers the tensor cores
+// would wait for that work.
 //
 // Otherwise as rows_by_weights.cu, with two additions:
 // - Rows may be gathered: two warps copy them from their tokens, 16 bytes a lane, into the place and swizzle
@@ -9,6 +9,7 @@
 // - Features may be two halves, glu's gate and up. Then a tile is 128 of each: its first two subtiles are the
 //   gate's, the other two up's of the same units, so that a consumer warpgroup has both of an element.
 #pragma once
+#include "launch.cuh"
 #include "product_arguments.hpp"
 #include "sm90/row_tile_product.cuh"
 
@@ -268,7 +269,7 @@ inline RowProductPlan row_product_plan(const ExpertRows& rows, const ExpertWeigh
 }
 
 inline unsigned row_product_blocks(const ExpertRows& rows, const ExpertWeights& weights,
-                                       int multiprocessors) {
+                                   int multiprocessors) {
   const std::int64_t work = rows.tile_bound * ceil_div(weights.n, tile_m) * subtiles;
   return static_cast<unsigned>(std::min<std::int64_t>(work, multiprocessors));
 }

@@ -101,7 +101,8 @@ __device__ void load_tiles(const RowsByWeightsMaps& maps, const RowsByWeightsPla
         const bool second_feature = feature >= plan.split_feature;
         const int weight_feature = second_feature ? feature - plan.split_feature : feature;
         const auto [map, matrix] = second_k || second_feature ? second_weights : weights;
-        load_weights<k_by_n>(memory, ring.stage, i, map, weight_feature, weight_k, matrix, plan.weights_stream);
+        load_weights<k_by_n>(memory, ring.stage, i, map, weight_feature, weight_k, matrix,
+                             plan.weights_stream);
       }
       ring.advance();
       if (block == ask) next_place = turns.after(place);

@@ -1,6 +1,6 @@
 // Which place of a schedule a block of a persistent grid computes next: dealt in a fixed order, or taken from
-// a counter in memory by whichever block is free first. Blocks do not run equally fast - tiles differ in rows,
-// and multiprocessors in their way to L2 - and with a fixed order the slowest decides the end.
+// a counter in memory by whichever block is free first. Blocks do not run equally fast - tiles differ in
+// rows, and multiprocessors in their way to L2 - and with a fixed order the slowest decides the end.
 #pragma once
 #include "sm90/expert_order.hpp"
 #include "sm90/ptx.cuh"
@@ -11,8 +11,8 @@ enum class FixedOrder { round_robin, to_and_fro };
 
 /// Places are 0 .. size - 1; a block starts at its own number. The counter, where there is one, must be zero
 /// before the kernel and is zero after it: whatever their number, the blocks take from it `size` times in all
-/// (each place past the first ones once, and once in vain for each block that had work), and the last of these
-/// wraps it.
+/// (each place past the first ones once, and once in vain for each block that had work), and the last of
+/// these wraps it.
 template <FixedOrder order>
 class TileTurns {
  public:

@@ -45,9 +45,11 @@ TEST_CASE(
           for (std::uint32_t place = 0; place < schedule.size(); ++place) {
             const auto [row_tile, first, count] = schedule.at(place);
             REQUIRE(count <= of_a_tile);
+            REQUIRE(schedule.is_empty(place) == (count == 0));
             REQUIRE((count == 0 || (row_tile < rows && first + count <= subtiles)));
             for (std::uint32_t i = 0; i < count; ++i) ++times[row_tile * subtiles + first + i];
           }
+          REQUIRE(!schedule.is_empty(schedule.size()));
           INFO(rows << " row tiles, " << subtiles << " subtiles, " << blocks << " blocks");
           REQUIRE(std::all_of(times.begin(), times.end(), [](int count) { return count == 1; }));
         }
