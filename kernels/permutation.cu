@@ -1,8 +1,9 @@
 // Gather, combine and combine's backward: memory-bound kernels, so all that counts is that many accesses are
 // in flight, that rows are touched whole, and that a launch's first and last accesses overlap its
-// neighbours'. Gather and combine give a thread block a segment of one token, a chunk a thread: the best of
-// the shapes that were measured. Backward gives a warp one assignment, whose dot product it owns. What gather
-// and combine write is not read again there, so it passes through L2 as a stream and leaves it to the inputs.
+// neighbours'. Gather and combine give a thread block a segment of one token (of a few, where rows are
+// narrow), a chunk a thread: the best of the shapes that were measured. Backward gives a warp one assignment,
+// whose dot product it owns. What gather and combine write is not read again there, so it passes through L2
+// as a stream and leaves it to the inputs.
 #include "dropless/permutation.hpp"
 
 #include "argument_checks.hpp"
@@ -42,9 +43,10 @@ __global__ void __launch_bounds__(gather_threads)
                 std::int64_t tokens_ahead) {
   allow_next_kernel();
   const unsigned column = blockIdx.x * blockDim.x + threadIdx.x;
-  prefetch_token(order, blockIdx.y, x, column, width);
+  prefetch_token(order, SegmentGrid::first_token(), x, column, width);
   wait_for_previous_kernel();
-  for (std::int64_t token = blockIdx.y; token < order.tokens; token += gridDim.y) {
+  for (std::int64_t token = SegmentGrid::first_token(); token < order.tokens;
+       token += SegmentGrid::token_step()) {
     prefetch_token(order, token + tokens_ahead, x, column, width);
     if (column >= width) continue;
     const Chunk chunk = x.row(token)[column];
@@ -68,7 +70,8 @@ __global__ void __launch_bounds__(combine_threads)
   const unsigned column = blockIdx.x * blockDim.x + threadIdx.x;
   if (column >= width) return;
   wait_for_previous_kernel();
-  for (std::int64_t token = blockIdx.y; token < order.tokens; token += gridDim.y) {
+  for (std::int64_t token = SegmentGrid::first_token(); token < order.tokens;
+       token += SegmentGrid::token_step()) {
     Chunk* const target = out.row(token) + column;
     float sum[Elements::count] = {};
     if (accumulate) {
@@ -229,8 +232,8 @@ void launch_gather(const RowOrder& order, const RowsView& x, const MutableRowsVi
   const auto width = static_cast<unsigned>(checked_int32(row_bytes / std::int64_t{sizeof(Chunk)}, "columns"));
   const SegmentGrid blocks(order.tokens, width, gather_threads);
   const std::int64_t tokens_ahead =
-      std::int64_t{gather_blocks_ahead} * current_device_properties().multiprocessors;
-  launch("gather_rows", gather_rows<Chunk>, blocks.grid, blocks.threads, 0, stream,
+      std::int64_t{gather_blocks_ahead} * blocks.block.y * current_device_properties().multiprocessors;
+  launch("gather_rows", gather_rows<Chunk>, blocks.grid, blocks.block, 0, stream,
          LaunchOrder::overlap_previous, order, chunk_rows<Chunk>(x), chunk_rows<Chunk>(rows), width,
          tokens_ahead);
 }
@@ -241,7 +244,7 @@ void launch_combine(const RowOrder& order, const RowsView& rows, const float* we
   using Chunk = typename Types::Chunk;
   const auto width = static_cast<unsigned>(checked_int32(row_bytes / std::int64_t{sizeof(Chunk)}, "columns"));
   const SegmentGrid blocks(order.tokens, width, combine_threads);
-  launch("combine_rows", combine_rows<typename Types::ElementT, Chunk, slots>, blocks.grid, blocks.threads, 0,
+  launch("combine_rows", combine_rows<typename Types::ElementT, Chunk, slots>, blocks.grid, blocks.block, 0,
          stream, LaunchOrder::overlap_previous, order, chunk_rows<Chunk>(rows), weights, factor,
          chunk_rows<Chunk>(out), width, accumulate);
 }

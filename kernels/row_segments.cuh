@@ -67,8 +67,8 @@ struct ChunkElements {
   float value[count];
 };
 
-/// The rows of `slots` consecutive slots of a token; -1 past its last. All threads of a block ask for the
-/// same ones, so each access is a broadcast.
+/// The rows of `slots` consecutive slots of a token; -1 past its last. Neighbouring threads ask for
+/// the same ones, so each access is a broadcast.
 template <int slots>
 struct SlotRows {
   std::int32_t row[slots];
@@ -81,17 +81,23 @@ struct SlotRows {
   }
 };
 
-/// Thread blocks over [tokens, width chunks]: x is the segment and y the token, in steps of gridDim.y.
+/// Thread blocks over [tokens, width chunks]: x is the segment and y the token, in steps of gridDim.y *
+/// blockDim.y. Narrow rows share a block: a launch of one for each would take longer than to move them.
 struct SegmentGrid {
   SegmentGrid(std::int64_t tokens, unsigned width, std::int64_t most_threads) {
-    constexpr std::int64_t most_grid_y = 65535;
+    constexpr std::int64_t most_grid_y = 65535, shared_threads = 384;
     // As few segments as the block allows, of equal widths.
     const std::int64_t segments = ceil_div(std::int64_t{width}, most_threads);
-    threads = static_cast<int>(round_up(ceil_div(std::int64_t{width}, segments), std::int64_t{32}));
-    grid = dim3(static_cast<unsigned>(segments), static_cast<unsigned>(std::min(tokens, most_grid_y)));
+    const std::int64_t threads = round_up(ceil_div(std::int64_t{width}, segments), std::int64_t{32});
+    const std::int64_t tokens_at_once =
+        std::max<std::int64_t>(std::min(most_threads, shared_threads) / threads, 1);
+    block = dim3(static_cast<unsigned>(threads), static_cast<unsigned>(tokens_at_once));
+    grid = dim3(static_cast<unsigned>(segments),
+                static_cast<unsigned>(std::min(ceil_div(tokens, tokens_at_once), most_grid_y)));
   }
-  dim3 grid;
-  int threads;
+  __device__ static std::int64_t first_token() { return std::int64_t{blockIdx.y} * blockDim.y + threadIdx.y; }
+  __device__ static std::int64_t token_step() { return std::int64_t{gridDim.y} * blockDim.y; }
+  dim3 grid, block;
 };
 
 }  // namespace dropless
