@@ -185,8 +185,9 @@ std::int64_t BatchRows::capped(std::int64_t capacity) const {
   if (capacity >= largest_) return rows_;
   std::int64_t sum = 0;
   if (levels_ > 0) {
-    for (std::int64_t t = 1; t <= largest_; ++t)
-      sum += experts_with_[static_cast<std::size_t>(t)] * std::min(t, capacity);
+    const auto most = static_cast<std::size_t>(capacity);
+    for (std::size_t t = 0; t < levels_; ++t)
+      sum += static_cast<std::int64_t>(experts_with_[t] * std::min(t, most));
     return sum;
   }
   if (!narrow_.empty())

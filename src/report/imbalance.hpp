@@ -30,7 +30,7 @@ class GiniCounter {
  private:
   template <class ExpertsWith>
   double by_levels(const BatchRows& batch, std::int64_t times, RowHistogram& rows_per_expert,
-                   ExpertsWith experts_with);
+                   std::size_t levels, ExpertsWith experts_with);
   double by_sorting(const BatchRows& batch, std::int64_t times, RowHistogram& rows_per_expert);
 
   // [rows][expert % 4], all zero between calls; neighbours count apart, for they often have as many rows.

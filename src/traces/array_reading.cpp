@@ -201,14 +201,15 @@ class Reading {
       table.first = numbers.bytes.data() + offset * number_bytes;
       for (std::int64_t done = 0; done < run_tokens; done += table.rows) {
         if (run_axis >= 0) index[at(run_axis)] = block.begin[at(run_axis)] + done;
-        const auto [batch, tokens] = batch_at(unit, index, run_axis, run_tokens - done);
-        const std::int64_t number = unit.first_batch + batch;
         if (token_batches_) {
+          const std::int64_t number = token_number(unit, index);
           const std::int64_t past = by_rows_ ? number % most_token_batches_ : 0;
           table.rows = std::min(run_tokens - done, most_token_batches_ - past);
           count_tokens(unit, table, index, run_axis, number, selected, open, worker);
         } else {
+          const auto [batch, tokens] = batch_at(unit, index, run_axis, run_tokens - done);
           table.rows = tokens;
+          const std::int64_t number = unit.first_batch + batch;
           const auto slot =
               static_cast<std::size_t>(by_rows_ ? unit_layer : unit_layer * unit_batches(unit) + batch);
           if (by_rows_ && open.number[slot] != number) {
@@ -220,6 +221,13 @@ class Reading {
         table.first += table.rows * table.row_stride * number_bytes;
       }
     });
+  }
+
+  /// Within its layer, from the first one that is not skipped.
+  std::int64_t token_number(const Unit& unit, const std::vector<std::int64_t>& index) const {
+    std::int64_t token = 0;
+    for (const int axis : array_.token_axes) token = token * array_.extent(axis) + index[at(axis)];
+    return token - unit.skipped_tokens;
   }
 
   struct BatchRun {
@@ -236,12 +244,9 @@ class Reading {
         batch = batch * unit.box.length(axis) + index[at(axis)] - unit.box.begin[at(axis)];
       return {batch, most};
     }
-    std::int64_t token = 0, step = 1;
-    for (const int axis : array_.token_axes) {
-      token = token * array_.extent(axis) + index[at(axis)];
-      step = axis == run_axis ? 1 : step * array_.extent(axis);
-    }
-    token -= unit.skipped_tokens;
+    std::int64_t step = 1;
+    for (const int axis : array_.token_axes) step = axis == run_axis ? 1 : step * array_.extent(axis);
+    const std::int64_t token = token_number(unit, index);
     batch = token / array_.batch_tokens;
     const std::int64_t left = (batch + 1) * array_.batch_tokens - token;
     return {batch - unit.first_batch, std::min(most, (left + step - 1) / step)};
@@ -267,7 +272,7 @@ class Reading {
     for (std::int64_t i = 0; i < count; ++i) {
       open.clear(0);
       count_run(tokens, index, run_axis, 0, open, sums_of(worker, selected));
-      deliver_batch(open, 0, selected, unit.first_batch + batch_at(unit, index, run_axis, 1).batch, worker);
+      deliver_batch(open, 0, selected, token_number(unit, index), worker);
       tokens.first += tokens.row_stride * format.bytes;
       if (run_axis >= 0) ++index[at(run_axis)];
     }

@@ -53,14 +53,15 @@ void NestedBatches::add(int worker, std::vector<Sum>& sums, std::size_t i, const
     sum.batch = Batch{};
     sum.batch.layer = part.layer;
     sum.batch.index = begin / together;
-    sum.rows.assign(part.rows_per_expert.size(), 0);
+    sum.rows.assign(part.rows_per_expert.begin(), part.rows_per_expert.end());
     sum.warmup_rows.clear();
+  } else {
+    add_rows(sum.rows, part.rows_per_expert);
   }
   sum.batch.tokens += part.tokens;
   sum.batch.unrouted += part.unrouted;
   sum.batch.duplicate_rows += part.duplicate_rows;
   sum.batch.warmup_rows += part.warmup_rows;
-  add_rows(sum.rows, part.rows_per_expert);
   if (part.warmup_rows > 0) add_rows(sum.warmup_rows, part.warmup_rows_per_expert);
   if (end % together == 0) close(worker, sums, i);
 }
