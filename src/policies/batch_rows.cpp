@@ -39,6 +39,20 @@ std::uint64_t experts_with_8(const std::int64_t* counts, std::size_t experts, st
   return sum;
 }
 
+DROPLESS_VECTOR_CLONES
+std::uint32_t levels_rounded_up(const std::uint32_t* experts_with, std::size_t levels, std::uint32_t mask) {
+  std::uint32_t sum = 0;
+  for (std::uint32_t t = 0; t < levels; ++t) sum += experts_with[t] * ((t + mask) & ~mask);
+  return sum;
+}
+
+DROPLESS_VECTOR_CLONES
+std::uint32_t levels_capped(const std::uint32_t* experts_with, std::size_t levels, std::uint32_t capacity) {
+  std::uint32_t sum = 0;
+  for (std::uint32_t t = 0; t < levels; ++t) sum += experts_with[t] * std::min(t, capacity);
+  return sum;
+}
+
 struct NarrowSums {
   std::uint64_t rows, squares;
   std::uint32_t largest, active;
@@ -170,11 +184,11 @@ std::int64_t BatchRows::rounded_up(std::int64_t multiple) const {
   const auto power = remembered ? static_cast<std::size_t>(std::countr_zero(bits)) : 0;
   if (remembered && rounded_to_power_[power] >= 0) return rounded_to_power_[power];
   std::int64_t sum = 0;
-  if (levels_ > 0)
-    for (std::int64_t t = 1; t <= largest_; ++t)
-      sum += experts_with_[static_cast<std::size_t>(t)] * round_up(t, multiple);
+  const auto mask = static_cast<std::uint32_t>(multiple - 1);
+  if (remembered && levels_ > 0)
+    sum = levels_rounded_up(experts_with_.data(), levels_, mask);
   else if (remembered && !narrow_.empty())
-    sum = narrow_rounded_up(narrow_.data(), narrow_.size(), static_cast<std::uint32_t>(multiple - 1));
+    sum = narrow_rounded_up(narrow_.data(), narrow_.size(), mask);
   else
     for (const std::int64_t rows : rows_per_expert_) sum += round_up(rows, multiple);
   if (remembered) rounded_to_power_[power] = sum;
@@ -184,15 +198,9 @@ std::int64_t BatchRows::rounded_up(std::int64_t multiple) const {
 std::int64_t BatchRows::capped(std::int64_t capacity) const {
   if (capacity >= largest_) return rows_;
   std::int64_t sum = 0;
-  if (levels_ > 0) {
-    const auto most = static_cast<std::size_t>(capacity);
-    for (std::size_t t = 0; t < levels_; ++t)
-      sum += static_cast<std::int64_t>(experts_with_[t] * std::min(t, most));
-    return sum;
-  }
-  if (!narrow_.empty())
-    return static_cast<std::int64_t>(
-        narrow_capped(narrow_.data(), narrow_.size(), static_cast<std::uint32_t>(capacity)));
+  const auto most = static_cast<std::uint32_t>(capacity);
+  if (levels_ > 0) return levels_capped(experts_with_.data(), levels_, most);
+  if (!narrow_.empty()) return static_cast<std::int64_t>(narrow_capped(narrow_.data(), narrow_.size(), most));
   for (const std::int64_t rows : rows_per_expert_) sum += std::min(rows, capacity);
   return sum;
 }
