@@ -1,7 +1,7 @@
 // Rows per expert of one batch with the sums over experts that policies and metrics share. A report asks a
 // dozen policies about every batch of a trace, so nothing is allocated from batch to batch and the sums are
-// quick: where experts have few rows, they run over how many experts have how many rows; elsewhere, vectorised
-// over a narrow copy of the counts, each at most once a batch.
+// quick: where experts have few rows, they run over how many experts have how many rows; elsewhere,
+// vectorised over a narrow copy of the counts, each at most once a batch.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -37,19 +37,25 @@ class BatchRows {
   ArrayView<const std::uint32_t> experts_with() const { return {experts_with_.data(), levels_}; }
 
   /// Sum over experts of rows rounded up to a multiple of `multiple`, in [1, 2^20].
-  std::int64_t rounded_up(std::int64_t multiple) const;
+  std::int64_t rounded_up(std::int64_t multiple) const {
+    return multiple >= largest_ ? active_experts_ * multiple : sum_rounded_up(multiple);
+  }
   /// Sum over experts of min(rows, capacity).
-  std::int64_t capped(std::int64_t capacity) const;
+  std::int64_t capped(std::int64_t capacity) const {
+    return capacity >= largest_ ? rows_ : sum_capped(capacity);
+  }
 
  private:
   // The sums, by the quickest of three ways that the counts fit; false: they do not.
   bool sum_levels();
   bool sum_narrow();
   void sum_wide();
+  std::int64_t sum_rounded_up(std::int64_t multiple) const;
+  std::int64_t sum_capped(std::int64_t capacity) const;
 
   ArrayView<const std::int64_t> rows_per_expert_;
   std::array<std::uint32_t, 32> experts_with_;
-  std::size_t levels_ = 0;  // how many of experts_with_ are known; 0 where an expert has more rows
+  std::size_t levels_ = 0;             // how many of experts_with_ are known; 0 where an expert has more rows
   std::vector<std::uint32_t> narrow_;  // the counts in 32 bits, empty where they or their sums need more
   std::int64_t tokens_ = 0, top_k_ = 0, rows_ = 0, largest_ = 0, active_experts_ = 0;
   double sum_of_squares_ = 0;

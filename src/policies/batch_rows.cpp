@@ -128,7 +128,7 @@ bool BatchRows::sum_levels() {
     for (std::size_t e = 0; e < rows_per_expert_.size(); e += most_at_once) {
       const std::uint64_t bytes = experts_with_8(rows_per_expert_.data() + e,
                                                  std::min(most_at_once, rows_per_expert_.size() - e), levels);
-      for (std::size_t i = 0; i < 8; ++i) with[i] += bytes >> 8 * i & 255;
+      for (std::size_t i = 0; i < 8; ++i) with[i] += static_cast<std::uint8_t>(bytes >> 8 * i);
     }
     for (std::size_t i = 0; i < 8; ++i) {
       const auto level = static_cast<std::uint32_t>(levels + i);
@@ -177,8 +177,7 @@ void BatchRows::sum_wide() {
   }
 }
 
-std::int64_t BatchRows::rounded_up(std::int64_t multiple) const {
-  if (multiple >= largest_) return active_experts_ * multiple;
+std::int64_t BatchRows::sum_rounded_up(std::int64_t multiple) const {
   const auto bits = static_cast<std::uint64_t>(multiple);
   const bool remembered = (bits & (bits - 1)) == 0 && multiple <= largest_narrow_multiple;
   const auto power = remembered ? static_cast<std::size_t>(std::countr_zero(bits)) : 0;
@@ -195,8 +194,7 @@ std::int64_t BatchRows::rounded_up(std::int64_t multiple) const {
   return sum;
 }
 
-std::int64_t BatchRows::capped(std::int64_t capacity) const {
-  if (capacity >= largest_) return rows_;
+std::int64_t BatchRows::sum_capped(std::int64_t capacity) const {
   std::int64_t sum = 0;
   const auto most = static_cast<std::uint32_t>(capacity);
   if (levels_ > 0) return levels_capped(experts_with_.data(), levels_, most);

@@ -14,7 +14,7 @@
 
 #include "traces/batch_log.hpp"
 #include "traces/id_runs.hpp"
-#include "traces/token_batches.hpp"
+#include "traces/open_batches.hpp"
 #include "traces/warmup_rows.hpp"
 #include "traces/workers.hpp"
 
@@ -26,47 +26,6 @@ constexpr std::size_t least_units_a_worker = 4;
 constexpr std::int64_t most_alike_tokens = 512;  // looked at together; one that is not alike parts them all
 
 std::size_t at(int axis) { return static_cast<std::size_t>(axis); }
-
-/// The counts of batches that are not delivered yet, each in a slot of its own.
-struct OpenBatches {
-  std::int64_t experts = 0;
-  std::vector<std::int64_t> rows;  // [slot][experts]
-  std::vector<std::int64_t> tokens, unrouted, duplicate_rows;
-  std::vector<std::int64_t> number;  // of the batch in a slot that takes one after another, or -1
-  DistinctTokens alike;
-
-  void reset(std::int64_t slots, std::int64_t expert_count) {
-    experts = expert_count;
-    const auto size = static_cast<std::size_t>(slots);
-    rows.assign(size * static_cast<std::size_t>(experts), 0);
-    tokens.assign(size, 0);
-    unrouted.assign(size, 0);
-    duplicate_rows.assign(size, 0);
-    number.assign(size, -1);
-  }
-
-  void clear(std::size_t slot) {
-    const ArrayView<std::int64_t> counts = rows_of(slot);
-    std::fill(counts.begin(), counts.end(), 0);
-    tokens[slot] = unrouted[slot] = duplicate_rows[slot] = 0;
-    number[slot] = -1;
-  }
-
-  ArrayView<std::int64_t> rows_of(std::size_t batch) {
-    const auto size = static_cast<std::size_t>(experts);
-    return {rows.data() + batch * size, size};
-  }
-
-  void add(const OpenBatches& other) {
-    const auto sum = [](std::vector<std::int64_t>& to, const std::vector<std::int64_t>& from) {
-      std::transform(to.begin(), to.end(), from.begin(), to.begin(), std::plus<>());
-    };
-    sum(rows, other.rows);
-    sum(tokens, other.tokens);
-    sum(unrouted, other.unrouted);
-    sum(duplicate_rows, other.duplicate_rows);
-  }
-};
 
 /// What one worker learns of a layer.
 struct LayerSums {
