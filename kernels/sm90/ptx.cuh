@@ -43,9 +43,9 @@ __device__ inline void load_box_once(void* destination, const CUtensorMap* map, 
       : "memory");
 }
 
-/// A value that all lanes of `lanes` hold alike, so that the compiler knows it: it cannot tell of a load or
-/// an atomic's result, and then feeds wgmma and TMA, which take their operands from uniform registers, lane
-/// by lane.
+/// The OR over `lanes`: a value that all of them hold, or one of them where the others hold 0. The compiler
+/// then knows that they hold the same, which it cannot tell of a load, a shuffle or an atomic's result: wgmma
+/// and TMA take their operands from uniform registers, and would get others lane by lane.
 __device__ inline std::uint32_t uniform(std::uint32_t value, std::uint32_t lanes = 0xffffffff) {
   return __reduce_or_sync(lanes, value);
 }

@@ -48,17 +48,18 @@ class WorkQueueEnd {
     return work;
   }
 
-  /// Called by a whole warp, as one reader.
+  /// Called by a whole warp, as one reader: its first lane reads, and arrives after its own reads.
   __device__ Work take_by_warp() {
     static_assert(std::is_trivially_copyable_v<Work> && sizeof(Work) % sizeof(std::uint32_t) == 0);
+    std::uint32_t words[sizeof(Work) / sizeof(std::uint32_t)] = {};
     wait(queue_.filled[slot_], parity_);
-    Work work = queue_.work[slot_];
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(&queue_.read[slot_]);
+    if (threadIdx.x % 32 == 0) {
+      std::memcpy(words, &queue_.work[slot_], sizeof(Work));
+      ptx::mbarrier_arrive(&queue_.read[slot_]);
+    }
     advance();
-    std::uint32_t words[sizeof(Work) / sizeof(std::uint32_t)];
-    std::memcpy(words, &work, sizeof(Work));
     for (std::uint32_t& word : words) word = uniform(word);
+    Work work;
     std::memcpy(&work, words, sizeof(Work));
     return work;
   }
