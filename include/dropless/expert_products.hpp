@@ -33,7 +33,7 @@ enum class WeightOrder : std::int32_t { k_by_n, n_by_k };
 
 /// One tensor of expert matrices. Either one allocation with a stride, or `matrices`: a device array of
 /// `experts` device pointers (E separate tensors, prepared once at load time by separate_matrices.hpp, whose
-/// maps the Hopper path needs), each a multiple of 16 bytes.
+/// maps the Hopper path needs), each a multiple of 16 bytes unless the maps say otherwise.
 struct WeightTensor {
   const void* data = nullptr;
   std::int64_t expert_stride = 0;  ///< elements, 0 or more, between experts' matrices; unused with widths
