@@ -37,44 +37,53 @@ struct ColumnTiles {
 
 struct RowsByWeightsStep {
   std::int32_t list_tile;    ///< entry of the tile list
-  std::int32_t cut;          ///< of that entry's rows
+  std::int32_t part;         ///< which of the kernel's tiles that the entry stands for
   std::int32_t column_tile;  ///< of the column tiles
 };
 
-/// Some rows of a tile of the list; none where rows is 0.
-struct TileCut {
-  std::int32_t first_row, rows;
+/// Rows of an expert that a kernel computes at once; none where rows is 0.
+struct KernelTile {
+  std::int64_t expert_row;
+  std::int32_t rows;
 };
 
-/// A tile of the list that is taller than a kernel's is cut again, into as few cuts of nearly equal height,
-/// in steps of 16, as there must be. kernel_tile_rows: a multiple of 16.
-DROPLESS_HOST_DEVICE constexpr TileCut tile_cut(std::int32_t tile_rows, std::int32_t cut,
-                                                std::int32_t kernel_tile_rows) {
-  const std::int32_t cuts = (tile_rows + kernel_tile_rows - 1) / kernel_tile_rows;
-  const std::int32_t height = ((tile_rows + cuts - 1) / cuts + 15) / 16 * 16;
-  const std::int32_t left = tile_rows - cut * height;
-  return {cut * height, left < 0 ? 0 : left < height ? left : height};
+/// A kernel whose tiles have other heights than those of the list cuts an expert's rows anew: into as few
+/// tiles of at most kernel_tile_rows (a multiple of 16) as there must be, of nearly equal height in steps
+/// of 16. The expert's tiles of the list share them out in order: this is number `part` of those that fall to
+/// the list's tile that begins at `list_expert_row`, where `list_rule` cut the expert's `rows`.
+DROPLESS_HOST_DEVICE constexpr KernelTile kernel_tile(std::int64_t rows, RowTileRule list_rule,
+                                                      std::int64_t list_expert_row, std::int32_t part,
+                                                      std::int32_t kernel_tile_rows) {
+  const std::int64_t list_tiles = row_tile_count(rows, list_rule);
+  const std::int64_t list_tile =
+      ceil_div(list_expert_row / list_rule.granule * list_tiles, ceil_div(rows, list_rule.granule));
+  const std::int64_t tiles = ceil_div(rows, kernel_tile_rows), tile = tiles * list_tile / list_tiles + part;
+  if (tile >= tiles * (list_tile + 1) / list_tiles) return {0, 0};
+  const std::int64_t sixteens = ceil_div(rows, 16), begin = sixteens * tile / tiles * 16;
+  const std::int64_t end = sixteens * (tile + 1) / tiles * 16;
+  return {begin, static_cast<std::int32_t>((end < rows ? end : rows) - begin)};
 }
 
-/// The steps of rows x weights: (cut of a tile of the list, column tile).
+/// The steps of rows x weights: (kernel tile of a tile of the list, column tile).
 struct RowsByWeightsSteps {
   std::int32_t list_tiles;
   std::int32_t list_tile_rows;  ///< the most rows of a tile in the list
   std::int32_t kernel_tile_rows;
   std::int32_t column_tiles;
 
-  DROPLESS_HOST_DEVICE constexpr std::int32_t cuts() const {
+  /// The most kernel tiles that one tile of the list stands for.
+  DROPLESS_HOST_DEVICE constexpr std::int32_t parts() const {
     return (list_tile_rows - 1) / kernel_tile_rows + 1;
   }
   DROPLESS_HOST_DEVICE constexpr std::int64_t size() const {
-    return std::int64_t{list_tiles} * cuts() * column_tiles;
+    return std::int64_t{list_tiles} * parts() * column_tiles;
   }
   DROPLESS_HOST_DEVICE RowsByWeightsStep at(std::int64_t index) const {
-    const TileRaster raster{static_cast<std::uint32_t>(list_tiles * cuts()),
+    const TileRaster raster{static_cast<std::uint32_t>(list_tiles * parts()),
                             static_cast<std::uint32_t>(column_tiles), raster_group};
     const TileRaster::Position position = raster.at(static_cast<std::uint32_t>(index));
     const auto row_tile = static_cast<std::int32_t>(position.row_tile);
-    // First cuts come before all second ones, of which most are empty: spread among the first they would all
+    // First parts come before all second ones, of which most are empty: spread among the first they would all
     // fall to the same blocks of a persistent grid.
     return {row_tile % list_tiles, row_tile / list_tiles, static_cast<std::int32_t>(position.column_tile)};
   }

@@ -62,10 +62,17 @@ unsigned grid_blocks(const Product& product) {
   return static_cast<unsigned>(steps < product.multiprocessors ? steps : product.multiprocessors);
 }
 
-/// Whether a step has rows, found sooner than its tile: most second cuts of a list's tiles have none.
+template <int TileRows>
+__device__ inline KernelTile kernel_tile(const RowsByWeights& product, const RowTile& tile,
+                                         std::int32_t part) {
+  return kernel_tile(product.rows.row_count[tile.expert], product.rows.tile_rule, tile.expert_row, part,
+                     TileRows);
+}
+
+/// Whether a step has rows, found sooner than its tile: most second parts of a list's tiles have none.
 template <int TileRows>
 __device__ inline bool has_rows(const RowsByWeights& product, const RowsByWeightsStep& step) {
-  return tile_cut(product.rows.tiles[step.list_tile].rows, step.cut, TileRows).rows > 0;
+  return kernel_tile<TileRows>(product, product.rows.tiles[step.list_tile], step.part).rows > 0;
 }
 template <int TileRows>
 __device__ inline bool has_rows(const RowsTransposedByRows&, const WeightGradientStep&) {
@@ -83,9 +90,9 @@ __device__ inline TileProblem<Element> tile_problem(const RowsByWeights& product
   const ColumnTile columns = all_columns.at(step.column_tile, n_part);
 
   TileProblem<Element> problem;
-  const TileCut cut = tile_cut(tile.rows, step.cut, TileRows);
-  const std::int64_t row = static_cast<std::int64_t>(tile.row_begin) + cut.first_row;
-  problem.rows = cut.rows;
+  const KernelTile rows = kernel_tile<TileRows>(product, tile, step.part);
+  const std::int64_t row = std::int64_t{tile.row_begin} - tile.expert_row + rows.expert_row;
+  problem.rows = rows.rows;
   problem.columns = columns.size;
   problem.k_parts = has_second(weights) && !product.split_n ? 2 : 1;
   problem.k_part = k / problem.k_parts;

@@ -37,9 +37,10 @@ struct Walk {
   std::map<std::int64_t, std::int64_t> scheduled_rows;
 };
 
-Walk walk(const std::vector<RowTile>& tiles, RowTileRule rule, const ColumnTiles& columns,
+Walk walk(const std::vector<std::int32_t>& rows_per_expert, RowTileRule rule, const ColumnTiles& columns,
           const std::vector<std::int32_t>& part_columns) {
   Walk result;
+  const std::vector<RowTile> tiles = tile_list(rows_per_expert, rule);
   const RowsByWeightsSteps steps{static_cast<std::int32_t>(tiles.size()), tallest_tile_rows(rule), tile_rows,
                                  columns.size()};
   for (std::int64_t index = 0; index < steps.size(); ++index) {
@@ -47,14 +48,16 @@ Walk walk(const std::vector<RowTile>& tiles, RowTileRule rule, const ColumnTiles
     const RowTile& tile = tiles[static_cast<std::size_t>(step.list_tile)];
     const std::int32_t width = part_columns[static_cast<std::size_t>(tile.expert)];
     const ColumnTile column = columns.at(step.column_tile, width);
-    const auto [first_row, rows] = tile_cut(tile.rows, step.cut, tile_rows);
+    const auto [first_row, rows] = kernel_tile(rows_per_expert[static_cast<std::size_t>(tile.expert)], rule,
+                                               tile.expert_row, step.part, tile_rows);
     REQUIRE(rows <= tile_rows);
     if (rows == 0 || column.size <= 0) continue;
     result.scheduled_rows[step.column_tile] +=
         16 * (pieces_of_warp_row(rows, 0, 2) + pieces_of_warp_row(rows, 1, 2));
     for (std::int64_t row = 0; row < rows; ++row)
       for (std::int64_t n = 0; n < column.size; ++n)
-        ++result.times[{tile.row_begin + first_row + row, column.part * width + column.begin + n}];
+        ++result.times[{tile.row_begin - tile.expert_row + first_row + row,
+                        column.part * width + column.begin + n}];
   }
   return result;
 }
@@ -76,10 +79,32 @@ TEST_CASE("portable steps: every element of rows x weights once, whatever the ru
       widths.push_back(static_cast<std::int32_t>(random() % static_cast<unsigned>(widest + 1)));
       elements += std::int64_t{rows.back()} * widths.back() * parts;
     }
-    const Walk covered = walk(tile_list(rows, rule), rule, {widest, parts, tile_columns}, widths);
+    const Walk covered = walk(rows, rule, {widest, parts, tile_columns}, widths);
     REQUIRE(static_cast<std::int64_t>(covered.times.size()) == elements);
     for (const auto& [place, times] : covered.times) REQUIRE(times == 1);
   }
+}
+
+TEST_CASE("portable steps: a kernel's own tiles cover an expert's rows once, as few as there must be") {
+  for (const RowTileRule rule : {RowTileRule{128, 16}, RowTileRule{16, 16}, RowTileRule{192, 16},
+                                 RowTileRule{256, 64}, RowTileRule{1, 1}})
+    for (std::int32_t rows = 1; rows <= 1500; ++rows) {
+      const RowsByWeightsSteps steps{1, tallest_tile_rows(rule), tile_rows, 1};
+      std::int64_t next = 0, tiles = 0;
+      bool sound = true;
+      for (const RowTile& tile : tile_list({rows}, rule))
+        for (std::int32_t part = 0; part <= steps.parts(); ++part) {
+          const KernelTile own = kernel_tile(rows, rule, tile.expert_row, part, tile_rows);
+          if (own.rows == 0) continue;
+          sound = sound && part < steps.parts() && own.expert_row == next && own.rows <= tile_rows;
+          next += own.rows;
+          ++tiles;
+        }
+      INFO(rows << " rows in tiles of " << rule.tile_rows << " by " << rule.granule);
+      REQUIRE(sound);
+      REQUIRE(next == rows);
+      REQUIRE(tiles == ceil_div(rows, tile_rows));
+    }
 }
 
 TEST_CASE("portable steps: scheduled rows are those that row_tiles.hpp counts") {
@@ -88,8 +113,7 @@ TEST_CASE("portable steps: scheduled rows are those that row_tiles.hpp counts") 
   std::int64_t expected = 0;
   for (const std::int32_t count : rows) expected += scheduled_rows(count, rule);
   const ColumnTiles columns{300, 1, tile_columns};
-  const Walk covered =
-      walk(tile_list(rows, rule), rule, columns, std::vector<std::int32_t>(rows.size(), 300));
+  const Walk covered = walk(rows, rule, columns, std::vector<std::int32_t>(rows.size(), 300));
   REQUIRE(static_cast<std::int64_t>(covered.scheduled_rows.size()) == columns.size());
   for (const auto& [column_tile, scheduled] : covered.scheduled_rows) REQUIRE(scheduled == expected);
 }
