@@ -6,12 +6,13 @@
 // A tile of the output is up to 256 (M) x n (N): four subtiles of 64 along M. Warpgroup w computes subtiles w
 // and w + 2, so that a tile cut short at 128 still keeps both warpgroups busy.
 #pragma once
+#include "dropless/row_tiles.hpp"
 #include "sm90/wgmma.cuh"
 
 namespace dropless::sm90 {
 
 constexpr int stages = 3;
-constexpr int tile_m = 256;
+constexpr int tile_m = static_cast<int>(widest_tile_columns);
 constexpr int subtiles = tile_m / 64;
 constexpr int consumer_warpgroups = 2, subtiles_per_warpgroup = subtiles / consumer_warpgroups;
 constexpr int staging_slots = 2;  // a warpgroup writes one while the other is stored
