@@ -28,20 +28,16 @@ struct FusedUp {
   int multiprocessors;             // the most thread blocks of a persistent grid, one each
 };
 
-/// Whether long products of so many rows run in pairs of blocks, which fused ones cannot.
-constexpr bool runs_in_pairs(std::int64_t rows_bound, std::int64_t experts, std::int64_t k) {
-  return k >= 4096 && rows_bound >= 256 * experts;
-}
-
 /// Whether to fuse, and with or without the gather; from host-known bounds, and without a trace in the
 /// result: fused or composed, the bits are the same. Measured on an H200 over forward of whole layers: fusing
-/// gains 2 to 11 %, by what the activation's pass over p costs; at decode, where it costs nearly nothing, it
-/// loses as much. The gather inside gains 2 to 7 % where weights bound the time and each token goes to
-/// several experts; where the tensor cores do, its copies slow them.
+/// gains 2 to 11 %, by what the activation's pass over p costs. At decode, where it costs nearly nothing, and
+/// with many rows of k 4096 and more, where products take nearly all of the time, fusing loses as much. The
+/// gather inside gains 2 to 7 % where weights bound the time and each token goes to several experts; where
+/// the tensor cores do, its copies slow them.
 enum class UpFusion { none, rows_in_order, gathering };
 constexpr UpFusion up_fusion(std::int64_t rows_bound, std::int64_t experts, std::int64_t k,
                              std::int64_t top_k) {
-  if (rows_bound < 32 * experts || runs_in_pairs(rows_bound, experts, k)) return UpFusion::none;
+  if (rows_bound < 32 * experts || (k >= 4096 && rows_bound >= 256 * experts)) return UpFusion::none;
   return top_k > 1 && rows_bound <= 128 * experts ? UpFusion::gathering : UpFusion::rows_in_order;
 }
 

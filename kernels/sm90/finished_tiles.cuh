@@ -12,6 +12,8 @@
 #include "launch.cuh"
 #include "product_arguments.hpp"
 #include "sm90/row_tile_product.cuh"
+#include "sm90/tile_turns.cuh"
+#include "sm90/work_queue.cuh"
 
 namespace dropless::sm90 {
 
@@ -41,13 +43,19 @@ struct RowProductPlan {
   const std::int32_t* row_to_assignment;  // null: assignments are rows
   std::int32_t top_k;
   bool weights_stream;
+  std::uint32_t* tile_counter;  // null: tiles are dealt in a fixed order
 };
 
-/// One tile of work: rows of one expert by subtiles of 64 units, up to two of each half, or up to four.
+/// One tile of work: rows of one expert by subtiles of 64 units, up to two of each half, or up to four; none:
+/// no work is left.
 struct Work {
   RowTile rows;
   std::int32_t first_unit;
   std::int32_t subtiles;
+};
+
+struct RowProductMemory : RowTileMemory {
+  WorkQueue<Work> work;
 };
 
 __device__ inline TileSchedule schedule_of(const RowProductPlan& plan) {
@@ -57,8 +65,10 @@ __device__ inline TileSchedule schedule_of(const RowProductPlan& plan) {
           tile_subtiles / static_cast<std::uint32_t>(plan.halves)};
 }
 
+/// Past the last place there is no work.
 __device__ inline Work work_at(const RowProductPlan& plan, const TileSchedule& schedule,
                                std::uint32_t place) {
+  if (place >= schedule.size()) return {};
   const ScheduledTile tile = schedule.at(place);
   return {plan.tiles[tile.row_tile], static_cast<std::int32_t>(tile.first_subtile) * 64,
           static_cast<std::int32_t>(tile.subtiles)};
@@ -85,8 +95,7 @@ __device__ inline void announce_copies(RowTileMemory& memory, int stage) {
 
 /// Copies the tile's rows from their tokens: a lane always the same 16 bytes of a row's k block, of every
 /// eighth row. A stage is announced when the next one's copies are under way.
-__device__ inline void gather_rows(const RowProductPlan& plan, RowTileMemory& memory,
-                                   const TileSchedule& schedule, int warp) {
+__device__ inline void gather_rows(const RowProductPlan& plan, RowProductMemory& memory, int warp) {
   static_assert(rows_of_a_pass == 8);  // so that a lane's rows share one swizzle
   constexpr int passes = RowTileMemory::tile_n / rows_of_a_pass;
   const int first_row = warp * rows_of_a_warp + threadIdx.x % 32 / lanes_of_a_row;
@@ -94,9 +103,8 @@ __device__ inline void gather_rows(const RowProductPlan& plan, RowTileMemory& me
   const std::uint32_t first_target = first_row * 128 + (chunk ^ first_row) * 16;
   RingPosition ring;
   int copied_stage = -1;
-  for (std::uint32_t place = blockIdx.x; place < schedule.size(); place += gridDim.x) {
-    const Work work = work_at(plan, schedule, place);
-    if (work.subtiles == 0) continue;
+  WorkQueueEnd<Work> queue(memory.work);
+  for (Work work = queue.take_by_warp(); work.subtiles != 0; work = queue.take_by_warp()) {
     const int passes_of_the_tile = (work.rows.rows + rows_of_a_pass - 1) / rows_of_a_pass;
     std::uint32_t row_chunk[passes];  // where the row's token begins; a pass may repeat the tile's last row
 #pragma unroll
@@ -133,13 +141,21 @@ __device__ inline void gather_rows(const RowProductPlan& plan, RowTileMemory& me
 }
 
 template <bool k_by_n>
-__device__ void load_tiles(const RowProductMaps& maps, const RowProductPlan& plan, RowTileMemory& memory,
+__device__ void load_tiles(const RowProductMaps& maps, const RowProductPlan& plan, RowProductMemory& memory,
                            const TileSchedule& schedule) {
   RingPosition ring;
+  WorkQueueEnd<Work> queue(memory.work);
+  const TileTurns<FixedOrder::round_robin> turns(plan.tile_counter, schedule.size());
+  // The next place is asked for as late as its answers, a counter's and a tile's, can come in time.
+  const int ask = max(plan.k_blocks - 3, 0), look = max(plan.k_blocks - 2, 0);
   const bool gathers = plan.tokens != nullptr;
-  for (std::uint32_t place = blockIdx.x; place < schedule.size(); place += gridDim.x) {
-    const Work work = work_at(plan, schedule, place);
-    if (work.subtiles == 0) continue;
+  std::uint32_t place = turns.first();
+  while (schedule.is_empty(place)) place = turns.after(place);
+  Work work = work_at(plan, schedule, place);
+  while (work.subtiles != 0) {
+    queue.put(work);
+    Work next{};
+    std::uint32_t next_place = 0;
     const int box = smallest_box(work.rows.rows), halves = plan.halves;
     const std::uint32_t row_bytes = gathers ? 0 : box_rows(box) * k_block * 2;
     const RaggedCoordinates at = ragged_coordinates(work.rows.row_begin, work.rows.rows, 0);
@@ -155,18 +171,24 @@ __device__ void load_tiles(const RowProductMaps& maps, const RowProductPlan& pla
           load_weights<k_by_n>(memory, ring.stage, half * 2 + i, &maps.weights[half],
                                work.first_unit + i * 64, k, work.rows.expert, plan.weights_stream);
       ring.advance();
+      if (block == ask) next_place = turns.after(place);
+      if (block == look) {
+        while (schedule.is_empty(next_place)) next_place = turns.after(next_place);
+        next = work_at(plan, schedule, next_place);
+      }
     }
+    place = next_place;
+    work = next;
   }
+  queue.put({});
 }
 
 template <class Element, bool k_by_n>
-__device__ void multiply_tiles(const RowProductPlan& plan, RowTileMemory& memory,
-                               const TileSchedule& schedule, int warpgroup) {
+__device__ void multiply_tiles(const RowProductPlan& plan, RowProductMemory& memory, int warpgroup) {
   RingPosition ring;
   TileWriter<Element, true, RowTileMemory> writer(memory, warpgroup);
-  for (std::uint32_t place = blockIdx.x; place < schedule.size(); place += gridDim.x) {
-    const Work work = work_at(plan, schedule, place);
-    if (work.subtiles == 0) continue;
+  WorkQueueEnd<Work> queue(memory.work);
+  for (Work work = queue.take_by_warp(); work.subtiles != 0; work = queue.take_by_warp()) {
     const int active = active_subtiles(plan, work, warpgroup);
     if (active == 0) {
       skip_stages(memory, ring, plan.k_blocks);
@@ -202,33 +224,33 @@ class ThreadChunks {
   char* const first_;
 };
 
-/// Lets the threads of a block do their parts: finish(schedule, warpgroup) is called by the finishing warps
-/// of a consumer warpgroup, store(schedule, warpgroup) by one thread for each of them, which gives slots to
-/// its consumers, who begin without any.
-template <class Element, bool k_by_n, class Memory, class Finish, class Store>
-__device__ void run_row_product(const RowProductMaps& maps, const RowProductPlan& plan, Memory& memory,
-                                Finish finish, Store store) {
+/// Lets the threads of a block do their parts: finish(warpgroup) is called by the finishing warps of a
+/// consumer warpgroup, store(warpgroup) by one thread for each of them, which gives slots to its consumers,
+/// who begin without any. Both take the work from the queue.
+template <class Element, bool k_by_n, class Finish, class Store>
+__device__ void run_row_product(const RowProductMaps& maps, const RowProductPlan& plan,
+                                RowProductMemory& memory, Finish finish, Store store) {
   if (threadIdx.x == 32 * loader_warp)
     for (const CUtensorMap& map : maps.weights) prefetch_map(&map);
   const bool gathers = plan.tokens != nullptr;
+  constexpr int readers = consumer_warpgroups * (4 + finishing_warps + 1);
+  if (threadIdx.x == 0) memory.work.initialise(readers + (gathers ? gathering_warps : 0));
   initialise_barriers(memory, gathers ? 1 + gathering_warps : 1);
   allow_next_kernel();
   wait_for_previous_kernel();
-  const TileSchedule schedule = schedule_of(plan);
   const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
   if (warp < loader_warp) {
     take_registers<192>();
-    multiply_tiles<Element, k_by_n>(plan, memory, schedule, warp / 4);
+    multiply_tiles<Element, k_by_n>(plan, memory, warp / 4);
   } else if (warp >= first_finishing_warp) {
     give_registers<64>();
-    finish(schedule, (warp - first_finishing_warp) / finishing_warps);
+    finish((warp - first_finishing_warp) / finishing_warps);
   } else {
     give_registers<64>();
     const int lane = threadIdx.x % 32;
-    if (warp == loader_warp && lane == 0) load_tiles<k_by_n>(maps, plan, memory, schedule);
-    if (warp == store_warp && lane < consumer_warpgroups) store(schedule, lane);
-    if (warp >= first_gathering_warp && gathers)
-      gather_rows(plan, memory, schedule, warp - first_gathering_warp);
+    if (warp == loader_warp && lane == 0) load_tiles<k_by_n>(maps, plan, memory, schedule_of(plan));
+    if (warp == store_warp && lane < consumer_warpgroups) store(lane);
+    if (warp >= first_gathering_warp && gathers) gather_rows(plan, memory, warp - first_gathering_warp);
   }
 }
 
@@ -253,7 +275,7 @@ inline RowProductMaps row_product_maps(const RowsView& rows, const ExpertWeights
   return maps;
 }
 
-/// The plan of rows that come by TMA.
+/// The plan of rows that come by TMA and that no other product uses at the same time.
 inline RowProductPlan row_product_plan(const ExpertRows& rows, const ExpertWeights& weights,
                                        std::int64_t halves) {
   RowProductPlan plan{};
@@ -264,6 +286,7 @@ inline RowProductPlan row_product_plan(const ExpertRows& rows, const ExpertWeigh
   plan.k = static_cast<std::int32_t>(weights.k);
   plan.k_blocks = static_cast<std::int32_t>(ceil_div(weights.k, k_block));
   plan.unit_tiles = static_cast<std::uint32_t>(ceil_div(weights.n, tile_m));
+  plan.tile_counter = rows.tile_counter;
   plan.weights_stream = weights_stream(rows.rows_bound, weights.k, weights.n, weights.type);
   return plan;
 }

@@ -20,7 +20,7 @@ namespace dropless {
 namespace sm90 {
 namespace {
 
-struct Memory : RowTileMemory {
+struct Memory : RowProductMemory {
   std::uint64_t pre_activated[consumer_warpgroups][staging_slots];
   std::uint64_t kept[consumer_warpgroups][staging_slots];
   std::uint64_t activated[consumer_warpgroups][staging_slots];
@@ -99,14 +99,13 @@ __device__ __forceinline__ void activate(const GluRule& rule, Function function,
 }
 
 template <class Element, bool glu, class Function>
-__device__ __forceinline__ void activate_tiles(const FusedUpPlan& plan, Memory& memory,
-                                               const TileSchedule& schedule, int warpgroup,
+__device__ __forceinline__ void activate_tiles(const FusedUpPlan& plan, Memory& memory, int warpgroup,
                                                Function function) {
   const GluRule rule(plan.activation);
   const bool plain = plan.scales == nullptr && plan.bias == nullptr, keeps = plan.keeps_pre_activation;
   StagingStep staging;
-  for (std::uint32_t place = blockIdx.x; place < schedule.size(); place += gridDim.x) {
-    const Work work = work_at(plan.product, schedule, place);
+  WorkQueueEnd<Work> queue(memory.work);
+  for (Work work = queue.take_by_warp(); work.subtiles != 0; work = queue.take_by_warp()) {
     const int active = active_subtiles(plan.product, work, warpgroup);
     if (active == 0) continue;
     for (int part = 0; part < row_parts(work.rows.rows); ++part, ++staging.count) {
@@ -123,12 +122,11 @@ __device__ __forceinline__ void activate_tiles(const FusedUpPlan& plan, Memory& 
   }
 }
 
-__device__ void store_tiles(const FusedUpMaps& maps, const FusedUpPlan& plan, Memory& memory,
-                            const TileSchedule& schedule, int warpgroup) {
+__device__ void store_tiles(const FusedUpMaps& maps, const FusedUpPlan& plan, Memory& memory, int warpgroup) {
   StagingStep step;
   for (std::uint64_t& ready : memory.ready[warpgroup]) ptx::mbarrier_arrive(&ready);
-  for (std::uint32_t place = blockIdx.x; place < schedule.size(); place += gridDim.x) {
-    const Work work = work_at(plan.product, schedule, place);
+  WorkQueueEnd<Work> queue(memory.work);
+  for (Work work = queue.take(); work.subtiles != 0; work = queue.take()) {
     const int active = active_subtiles(plan.product, work, warpgroup);
     if (active == 0) continue;
     for (int part = 0; part < row_parts(work.rows.rows); ++part, ++step.count) {
@@ -172,17 +170,15 @@ __global__ void __launch_bounds__(row_product_threads, 1)
   initialise_activation_barriers(memory);
   run_row_product<Element, k_by_n>(
       maps.product, plan.product, memory,
-      [&](const TileSchedule& schedule, int warpgroup) {
+      [&](int warpgroup) {
         with_activation(plan.activation, [&](auto function) {
           if (plan.product.halves == 2)
-            activate_tiles<Element, true>(plan, memory, schedule, warpgroup, function);
+            activate_tiles<Element, true>(plan, memory, warpgroup, function);
           else
-            activate_tiles<Element, false>(plan, memory, schedule, warpgroup, function);
+            activate_tiles<Element, false>(plan, memory, warpgroup, function);
         });
       },
-      [&](const TileSchedule& schedule, int warpgroup) {
-        store_tiles(maps, plan, memory, schedule, warpgroup);
-      });
+      [&](int warpgroup) { store_tiles(maps, plan, memory, warpgroup); });
 }
 
 template <class Element>
