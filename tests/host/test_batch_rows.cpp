@@ -11,7 +11,7 @@ using namespace dropless;
 
 TEST_CASE("batch rows: sums are those of plain loops", "[policy]") {
   std::mt19937 random(5);
-  for (const std::size_t experts : {0, 1, 7, 8, 9, 64, 247, 248, 249, 300, 4096})
+  for (const auto experts : std::initializer_list<std::size_t>{0, 1, 7, 8, 9, 64, 247, 248, 249, 300, 4096})
     for (const std::int64_t most : {0, 1, 7, 8, 30, 31, 32, 33, 5000}) {
       std::vector<std::int64_t> rows(experts);
       for (std::int64_t& count : rows) count = static_cast<std::int64_t>(random()) % (most + 1);
