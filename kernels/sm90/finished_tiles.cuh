@@ -12,8 +12,7 @@
 #include "launch.cuh"
 #include "product_arguments.hpp"
 #include "sm90/row_tile_product.cuh"
-#include "sm90/tile_turns.cuh"
-#include "sm90/work_queue.cuh"
+#include "sm90/tile_walk.cuh"
 
 namespace dropless::sm90 {
 
@@ -144,18 +143,10 @@ template <bool k_by_n>
 __device__ void load_tiles(const RowProductMaps& maps, const RowProductPlan& plan, RowProductMemory& memory,
                            const TileSchedule& schedule) {
   RingPosition ring;
-  WorkQueueEnd<Work> queue(memory.work);
-  const TileTurns<FixedOrder::round_robin> turns(plan.tile_counter, schedule.size());
-  // The next place is asked for as late as its answers, a counter's and a tile's, can come in time.
-  const int ask = max(plan.k_blocks - 3, 0), look = max(plan.k_blocks - 2, 0);
+  const auto work_there = [&](std::uint32_t place) { return work_at(plan, schedule, place); };
+  TileWalk walk(memory.work, plan.tile_counter, schedule, plan.k_blocks, work_there);
   const bool gathers = plan.tokens != nullptr;
-  std::uint32_t place = turns.first();
-  while (schedule.is_empty(place)) place = turns.after(place);
-  Work work = work_at(plan, schedule, place);
-  while (work.subtiles != 0) {
-    queue.put(work);
-    Work next{};
-    std::uint32_t next_place = 0;
+  for (Work work = walk.first(); work.subtiles != 0; work = walk.next()) {
     const int box = smallest_box(work.rows.rows), halves = plan.halves;
     const std::uint32_t row_bytes = gathers ? 0 : box_rows(box) * k_block * 2;
     const RaggedCoordinates at = ragged_coordinates(work.rows.row_begin, work.rows.rows, 0);
@@ -171,16 +162,9 @@ __device__ void load_tiles(const RowProductMaps& maps, const RowProductPlan& pla
           load_weights<k_by_n>(memory, ring.stage, half * 2 + i, &maps.weights[half],
                                work.first_unit + i * 64, k, work.rows.expert, plan.weights_stream);
       ring.advance();
-      if (block == ask) next_place = turns.after(place);
-      if (block == look) {
-        while (schedule.is_empty(next_place)) next_place = turns.after(next_place);
-        next = work_at(plan, schedule, next_place);
-      }
+      walk.after(block);
     }
-    place = next_place;
-    work = next;
   }
-  queue.put({});
 }
 
 template <class Element, bool k_by_n>

@@ -15,8 +15,7 @@
 #include "sm90/expert_map.cuh"
 #include "sm90/launch_order.hpp"
 #include "sm90/row_tile_product.cuh"
-#include "sm90/tile_turns.cuh"
-#include "sm90/work_queue.cuh"
+#include "sm90/tile_walk.cuh"
 
 namespace dropless {
 namespace sm90 {
@@ -73,17 +72,9 @@ template <bool k_by_n>
 __device__ void load_tiles(const RowsByWeightsMaps& maps, const RowsByWeightsPlan& plan, Memory& memory,
                            const TileSchedule& schedule) {
   RingPosition ring;
-  WorkQueueEnd<Work> queue(memory.work);
-  const TileTurns<FixedOrder::round_robin> turns(plan.tile_counter, schedule.size());
-  // The next place is asked for as late as its answers, a counter's and a tile's, can come in time.
-  const int ask = max(plan.k_blocks - 3, 0), look = max(plan.k_blocks - 2, 0);
-  std::uint32_t place = turns.first();
-  while (schedule.is_empty(place)) place = turns.after(place);
-  Work work = work_at(plan, schedule, place);
-  while (work.boxes != 0) {
-    queue.put(work);
-    Work next{};
-    std::uint32_t next_place = 0;
+  const auto work_there = [&](std::uint32_t place) { return work_at(plan, schedule, place); };
+  TileWalk walk(memory.work, plan.tile_counter, schedule, plan.k_blocks, work_there);
+  for (Work work = walk.first(); work.boxes != 0; work = walk.next()) {
     const int box = smallest_box(work.rows.rows);
     const std::uint32_t bytes = work.boxes * subtile_bytes + box_rows(box) * k_block * 2;
     const RaggedCoordinates at = ragged_coordinates(work.rows.row_begin, work.rows.rows, 0);
@@ -105,16 +96,9 @@ __device__ void load_tiles(const RowsByWeightsMaps& maps, const RowsByWeightsPla
                              plan.weights_stream);
       }
       ring.advance();
-      if (block == ask) next_place = turns.after(place);
-      if (block == look) {
-        while (schedule.is_empty(next_place)) next_place = turns.after(next_place);
-        next = work_at(plan, schedule, next_place);
-      }
+      walk.after(block);
     }
-    place = next_place;
-    work = next;
   }
-  queue.put({});
 }
 
 /// How many of a consumer warpgroup's subtiles hold features of the work.
