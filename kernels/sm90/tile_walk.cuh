@@ -7,8 +7,8 @@
 
 namespace dropless::sm90 {
 
-/// Used by one thread of the block. work_at(place): the work there; Work{} past the last place, which ends
-/// the walk and the queue:
+/// Used by one thread of the block, for k of at least 1. work_at(place): the work there; Work{} past the last
+/// place, which ends the walk and the queue:
 ///
 ///   for (Work work = walk.first(); work is some; work = walk.next())
 ///     for (int block = 0; block < k_blocks; ++block) { ...; walk.after(block); }
