@@ -97,8 +97,8 @@ class BatchSink {
   virtual std::int64_t batches_in_a_row() const { return 1; }
 
   /// A sink that needs no more of a batch of one token than TokenBatches says may take such batches together,
-  /// which costs a hundredth: up to that many at once, never across a multiple of it. Even then some arrive
-  /// one by one, and all of them from some files.
+  /// which costs a hundredth: up to that many at once and, where batches_in_a_row() is above 1, never across
+  /// a multiple of it. Even then some arrive one by one, and all of them from some files.
   virtual std::int64_t most_token_batches() const { return 0; }
   virtual void token_batches(int, const TokenBatches&) {}
 };

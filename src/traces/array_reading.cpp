@@ -54,7 +54,7 @@ class Reading {
         context_(context),
         batches_in_a_row_(array_.batch_tokens > 0 ? sink.batches_in_a_row() : 1),
         by_rows_(batches_in_a_row_ > 1 && array_.tokens_in_file_order()),
-        most_token_batches_(std::min(most_alike_tokens, sink.most_token_batches())),
+        most_token_batches_(sink.most_token_batches()),
         token_batches_(array_.batch_tokens == 1 && most_token_batches_ > 0 &&
                        (by_rows_ || batches_in_a_row_ == 1)) {
     layers_ = static_cast<std::int64_t>(trace.info.layers.size());
@@ -163,7 +163,7 @@ class Reading {
         if (token_batches_) {
           const std::int64_t number = token_number(unit, index);
           const std::int64_t past = by_rows_ ? number % most_token_batches_ : 0;
-          table.rows = std::min(run_tokens - done, most_token_batches_ - past);
+          table.rows = std::min({run_tokens - done, most_alike_tokens, most_token_batches_ - past});
           count_tokens(unit, table, index, run_axis, number, selected, open, worker);
         } else {
           const auto [batch, tokens] = batch_at(unit, index, run_axis, run_tokens - done);

@@ -2,7 +2,7 @@
 // arrives, and what is still open at the end is a layer's last batch.
 #include "traces/nested_batches.hpp"
 
-#include <algorithm>
+#include <fmt/format.h>
 
 #include "add_rows.hpp"
 
@@ -16,7 +16,9 @@ void NestedBatches::batch(int worker, const Batch& batch) {
 
 std::int64_t NestedBatches::most_token_batches() const {
   const std::int64_t most = sinks_[0].together == 1 ? sinks_[0].sink->most_token_batches() : 0;
-  return sinks_.size() == 1 ? most : std::min(most, sinks_[1].together);
+  if (sinks_.size() == 1) return most;
+  // Runs are cut at the next size's batches; where those are longer than the sink takes, it takes none.
+  return sinks_[1].together <= most ? sinks_[1].together : 0;
 }
 
 void NestedBatches::token_batches(int worker, const TokenBatches& batches) {
@@ -41,10 +43,14 @@ std::vector<NestedBatches::Sum>& NestedBatches::sums_of(int worker_number, std::
 void NestedBatches::add(int worker, std::vector<Sum>& sums, std::size_t i, const Batch& part,
                         std::int64_t begin, std::int64_t end) {
   const std::int64_t together = sinks_[i].together;
+  const std::int64_t index = begin / together;
   Sum& sum = sums[i];
+  if ((end - 1) / together != index || (sum.open && sum.batch.index != index))
+    throw Error("a part of a batch", fmt::format("batches [{}, {}) of the trace", begin, end),
+                fmt::format("within one batch of {} of them, the open one", together));
   if (end - begin == together) {
     sum.batch = part;
-    sum.batch.index = begin / together;
+    sum.batch.index = index;
     deliver(worker, sums, i, sum.batch);
     return;
   }
@@ -52,7 +58,7 @@ void NestedBatches::add(int worker, std::vector<Sum>& sums, std::size_t i, const
     sum.open = true;
     sum.batch = Batch{};
     sum.batch.layer = part.layer;
-    sum.batch.index = begin / together;
+    sum.batch.index = index;
     sum.rows.assign(part.rows_per_expert.begin(), part.rows_per_expert.end());
     sum.warmup_rows.clear();
   } else {

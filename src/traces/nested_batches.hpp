@@ -18,7 +18,8 @@ struct SizedSink {
 /// Serves several sinks from the batches of a trace that batch_tokens cuts.
 class NestedBatches : public BatchSink {
  public:
-  /// `sinks` by ascending size, each of which divides the next one. They outlive this object.
+  /// `sinks` by ascending size, each of which divides the next one. They ask for no batches in a row
+  /// themselves, and outlive this object.
   NestedBatches(std::vector<SizedSink> sinks, int workers);
 
   void batch(int worker, const Batch& batch) override;
@@ -44,7 +45,8 @@ class NestedBatches : public BatchSink {
 
   std::vector<Sum>& sums_of(int worker, std::int64_t layer);
   /// Adds a batch, which holds the trace's own batches [begin, end), to the batch of sink `i` that it is part
-  /// of.
+  /// of. Throws Error where that is not one batch, or not the open one: the reader broke BatchSink's
+  /// promises.
   void add(int worker, std::vector<Sum>& sums, std::size_t i, const Batch& part, std::int64_t begin,
            std::int64_t end);
   /// Delivers what sink `i` has open.

@@ -95,28 +95,40 @@ void check_sweep(const Case& file, const Sizes& sizes, const ReportOptions& aske
   }
 }
 
-/// Notes who got which batch, and which came before it.
+/// Notes who got which batch, which came before it, and whether what came together was allowed to.
 class InARow : public BatchSink {
  public:
-  explicit InARow(std::int64_t row) : row_(row) {}
+  InARow(std::int64_t row, std::int64_t most_together) : row_(row), most_together_(most_together) {}
   std::int64_t batches_in_a_row() const override { return row_; }
-  void batch(int worker, const Batch& batch) override {
-    const std::lock_guard guard(mutex_);
-    ++batches;
-    const std::pair key(batch.layer, batch.index / row_);
-    const auto before = last_.find(key);
-    if (before == last_.end())
-      in_order &= batch.index % row_ == 0;
-    else
-      in_order &= before->second == std::pair(worker, batch.index - 1);
-    last_[key] = {worker, batch.index};
+  std::int64_t most_token_batches() const override { return most_together_; }
+  void batch(int worker, const Batch& batch) override { take(worker, batch.layer, batch.index, 1); }
+  void token_batches(int worker, const TokenBatches& together) override {
+    const std::int64_t last = together.index + together.batches - 1;
+    within_bounds &= together.batches <= most_together_;
+    within_bounds &= row_ == 1 || together.index / most_together_ == last / most_together_;
+    take(worker, together.layer, together.index, together.batches);
   }
 
   std::int64_t batches = 0;
-  bool in_order = true;
+  bool in_order = true, within_bounds = true;
 
  private:
-  std::int64_t row_;
+  void take(int worker, std::int64_t layer, std::int64_t first, std::int64_t count) {
+    const std::lock_guard guard(mutex_);
+    batches += count;
+    if (row_ == 1) return;
+    for (std::int64_t index = first; index < first + count; ++index) {
+      const std::pair key(layer, index / row_);
+      const auto before = last_.find(key);
+      if (before == last_.end())
+        in_order &= index % row_ == 0;
+      else
+        in_order &= before->second == std::pair(worker, index - 1);
+      last_[key] = {worker, index};
+    }
+  }
+
+  std::int64_t row_, most_together_;
   std::mutex mutex_;
   std::map<std::pair<std::int64_t, std::int64_t>, std::pair<int, std::int64_t>> last_;
 };
@@ -141,6 +153,20 @@ TEST_CASE("nested batches: a sweep's reports are those of each size alone", "[tr
       asked.ranks = 4;
       asked.placement = "balanced";
       check_sweep(file, {16, 4}, asked);
+    }
+  }
+}
+
+TEST_CASE("nested batches: sizes that runs of tokens do not divide", "[trace][sweep]") {
+  for (const Shape& shape : {Shape{1803, 8, 64, 0, 0, 0}, Shape{2103, 1, 40, 0, 0, 0}}) {
+    const TemporaryFolder folder;
+    CAPTURE(shape.tokens);
+    for (const Case& file : cases_of(folder, shape)) {
+      ReportOptions asked;
+      asked.policies = {"block:16", "capacity:1:tutel"};
+      asked.workers = 2;
+      for (const Sizes& sizes : {Sizes{1, 600}, Sizes{1, 513, 1026}, Sizes{1, 700}, Sizes{1, 16, 1000}})
+        check_sweep(file, sizes, asked);
     }
   }
 }
@@ -174,14 +200,38 @@ TEST_CASE("nested batches: a row of batches reaches one worker, in order", "[tra
   const TemporaryFolder folder;
   const Shape shape{1203, 2, 64, 0, 0, 0};
   for (const Case& file : cases_of(folder, shape))
-    for (const std::int64_t row : {1, 2, 6, 1000})
-      for (const std::int64_t size : {1, 4}) {
-        TraceOptions options = file.options;
-        options.batch_tokens = size;
-        InARow sink(row);
-        open_trace(file.path, options)->read(sink, 3);
-        CAPTURE(file.name, row, size);
-        CHECK(sink.in_order);
-        CHECK(sink.batches == 2 * ((shape.tokens + size - 1) / size));
-      }
+    for (const std::int64_t row : {1, 2, 6, 600, 1000})
+      for (const std::int64_t size : {1, 4})
+        for (const std::int64_t most_together : {0, 1, 5, 600, 1000}) {
+          TraceOptions options = file.options;
+          options.batch_tokens = size;
+          InARow sink(row, most_together);
+          open_trace(file.path, options)->read(sink, 3);
+          CAPTURE(file.name, row, size, most_together);
+          CHECK(sink.in_order);
+          CHECK(sink.within_bounds);
+          CHECK(sink.batches == 2 * ((shape.tokens + size - 1) / size));
+        }
+}
+
+TEST_CASE("nested batches: parts of two batches at once, or of another than the open one, are refused") {
+  class Ignore : public BatchSink {
+   public:
+    void batch(int, const Batch&) override {}
+    std::int64_t most_token_batches() const override { return 512; }
+  } sink;
+  NestedBatches nested({{1, &sink}, {600, &sink}}, 1);
+  CHECK(nested.most_token_batches() == 0);
+  CHECK(NestedBatches({{1, &sink}, {500, &sink}}, 1).most_token_batches() == 500);
+  const std::vector<std::int64_t> rows{1};
+  const auto take = [&](std::int64_t index, std::int64_t batches) {
+    nested.token_batches(0, {0, index, batches, rows, rows});
+  };
+  CHECK_THROWS_WITH(take(512, 512),
+                    "a part of a batch is batches [512, 1024) of the trace; expected within "
+                    "one batch of 600 of them, the open one");
+  take(0, 512);
+  CHECK_THROWS_AS(take(600, 512), Error);
+  CHECK_NOTHROW(take(512, 88));
+  CHECK_NOTHROW(take(600, 512));
 }
