@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -16,7 +17,8 @@ namespace dropless {
 /// The document of a file. `Json` is nlohmann::json, or ordered_json to keep the order of keys.
 template <class Json = nlohmann::json>
 Json read_json_file(const std::string& path) {
-  if (std::filesystem::is_directory(path)) throw FileError(path, "", "is a folder");
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) throw FileError(path, "", "is a folder");
   std::ifstream file(path, std::ios::binary);
   if (!file) throw FileError(path, "", "cannot be opened");
   try {

@@ -1,6 +1,7 @@
 // Placements as JSON documents.
 #include <algorithm>
 #include <filesystem>
+#include <system_error>
 
 #include "dropless/placement.hpp"
 #include "json_file.hpp"
@@ -30,7 +31,8 @@ std::vector<std::int64_t> read_layer(const JsonValue& layer, std::int64_t expert
 }  // namespace
 
 Placement read_placement(const std::string& path, std::int64_t experts) {
-  if (!std::filesystem::exists(path))
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored))
     throw FileError(path, "", "cannot be opened (placements by name are contiguous, strided, balanced)");
   const nlohmann::json document = read_json_file(path);
   const JsonValue file(path, "", document);

@@ -60,6 +60,7 @@ TEST_CASE("calibration: what holds no measurements is refused with path, place a
   };
   CHECK_THROWS_WITH(calibrate(folder.path("no_such_benchmark.json")),
                     folder.path("no_such_benchmark.json") + ": cannot be opened");
+  CHECK_THROWS_WITH(calibrate(std::string(300, 'a')), std::string(300, 'a') + ": cannot be opened");
   CHECK(refusal("{") == "byte 2: is not JSON");
   CHECK(refusal("[]") == ": is no JSON object");
   CHECK(refusal(R"({"gpu": 200})") == "gpu: is no text");

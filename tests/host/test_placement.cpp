@@ -152,4 +152,7 @@ TEST_CASE("placement: files are refused with place and reason") {
   CHECK_THROWS_WITH(
       read_placement(folder.path("none.json"), 4),
       folder.path("none.json") + ": cannot be opened (placements by name are contiguous, strided, balanced)");
+  const std::string too_long(300, 'a');
+  CHECK_THROWS_WITH(read_placement(too_long, 4),
+                    too_long + ": cannot be opened (placements by name are contiguous, strided, balanced)");
 }
