@@ -13,8 +13,8 @@ struct ArrayOrigin {
   std::string path;
   std::string format;  ///< TraceInfo::format
   std::string place;   ///< put before the place of an error: a member's or key's name, or empty
-  bool cumulative =
-      false;  ///< the producer's counts run over many batches unless a batch axis says otherwise
+  /// The producer's counts run over many batches unless a batch axis says otherwise.
+  bool cumulative = false;
   std::int64_t experts = 0;              ///< > 0: stated beside the array
   std::int64_t top_k = 0;                ///< > 0: stated beside the array
   std::vector<std::string> assumptions;  ///< made by the container's reader

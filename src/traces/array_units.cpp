@@ -11,8 +11,8 @@ namespace dropless::traces {
 namespace {
 
 constexpr std::int64_t open_counts_bytes = 16 << 20;
-constexpr std::int64_t cached_counts_bytes = 1
-                                             << 20;  // where any number of batches is a unit: a core's cache
+// A core's cache, for the counts of units that any number of batches can make.
+constexpr std::int64_t cached_counts_bytes = 1 << 20;
 constexpr std::int64_t smallest_unit_bytes = 1 << 20;
 constexpr std::int64_t largest_unit_bytes = 64 << 20;
 constexpr std::int64_t units_a_worker = 16;  // so many that a slow one does not hold up the rest

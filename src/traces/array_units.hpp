@@ -19,8 +19,8 @@ struct BatchedArray {
   std::int64_t batch_tokens = 0;  ///< > 0: batches are this many consecutive tokens of a layer
   std::int64_t experts = 0;
   std::vector<int> token_axes;  ///< all but layer and row, outermost first: the order of a layer's tokens
-  std::vector<std::int64_t>
-      selected;  ///< by layer index in the file: its place among the selected ones, or -1
+  /// By layer index in the file: its place among the selected ones, or -1.
+  std::vector<std::int64_t> selected;
 
   std::int64_t extent(int axis) const {
     return axis < 0 ? 1 : boxes.array().shape[static_cast<std::size_t>(axis)];

@@ -1,5 +1,5 @@
-// Records are checked, their layer's first identical rows set aside until it is known whether they are warm-
-// up, and batches closed where the cut says.
+// Records are checked, their layer's first identical rows set aside until it is known whether they are
+// warm-up, and batches closed where the cut says.
 #include "traces/log_builder.hpp"
 
 #include <fmt/format.h>
