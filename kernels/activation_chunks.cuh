@@ -1,5 +1,5 @@
-// The activation on chunks of 16-bit elements: what the steps of the composed layer and the
-// fused products have in common, so that both give the same bits.
+// The activation on chunks of 16-bit elements: what the steps of the composed layer and the fused product
+// have in common, so that both give the same bits.
 #pragma once
 #include "activation.cuh"
 #include "row_segments.cuh"

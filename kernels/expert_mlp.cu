@@ -20,6 +20,12 @@ bool backward_needs_rows(const ExpertMlpOptions& options) {
   return options.weight_place == RoutingWeightPlace::input;
 }
 
+/// The caller's rows, with their counter only where this call alone may use it.
+LayerRows rows_of_caller(ExpertRows rows, const ExpertMlpOptions& options) {
+  if (!options.exclusive_rows) rows.tile_counter = nullptr;
+  return {rows};
+}
+
 /// The memory, once it is known to hold what is needed; throws Error naming `argument` where it does not.
 DeviceMemoryLayout layout_over(const DeviceMemory& memory, std::size_t needed, const char* argument) {
   return DeviceMemoryLayout(memory.data, memory.bytes, needed, argument);
@@ -149,7 +155,7 @@ void expert_mlp_rows_forward(const ExpertMlp& mlp, const ExpertMlpRows& rows, co
   DeviceMemoryLayout layout = layout_over(
       workspace, expert_mlp_rows_forward_workspace_bytes(mlp, rows.rows, options, saves), "workspace");
   const LayerScratch scratch = forward_scratch(layout, mlp, bound, forward_needs_rows(mlp, options), saves);
-  const Layer layer{mlp, options, {rows.rows}, rows.row_weights, rows.x, stream};
+  const Layer layer{mlp, options, rows_of_caller(rows.rows, options), rows.row_weights, rows.x, stream};
   ForwardPass(layer, y, saves, saved.data, scratch).run();
 }
 
@@ -167,7 +173,7 @@ void expert_mlp_rows_backward(const ExpertMlp& mlp, const ExpertMlpRows& rows, c
   DeviceMemoryLayout layout =
       layout_over(workspace, expert_mlp_rows_backward_workspace_bytes(mlp, rows.rows, options), "workspace");
   const LayerScratch scratch = backward_scratch(layout, mlp, bound, backward_needs_rows(options));
-  const Layer layer{mlp, options, {rows.rows}, rows.row_weights, rows.x, stream};
+  const Layer layer{mlp, options, rows_of_caller(rows.rows, options), rows.row_weights, rows.x, stream};
   BackwardPass(layer, y_gradient, gradients, read_only(layer.pre_activation(saved.data)), scratch).run();
 }
 

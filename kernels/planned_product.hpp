@@ -25,7 +25,7 @@ class PlannedProduct {
     require_path(wanted, possible, "options.path");
   }
 
-  /// On rows that no other product uses at the same time.
+  /// A counter that the rows have is this product's alone.
   void run(const ExpertRows& rows, std::int32_t sm_limit, KernelPath path, Stream stream) const {
     const ProductOptions options{accumulate_, sm_limit, path, true};
     switch (verb_) {

@@ -21,6 +21,7 @@ inline void check_rows(const ExpertRows& rows, bool needs_tiles) {
   if (!needs_tiles || rows.rows_bound == 0) return;
   require_memory(rows.tiles, true, alignof(RowTile), "rows.tiles");
   require_memory(rows.tile_count, true, 4, "rows.tile_count");
+  require_memory(rows.tile_counter, false, 4, "rows.tile_counter");
   const std::int64_t bound = row_tile_bound(rows.rows_bound, rows.experts, rows.tile_rule);
   require(rows.tile_bound == bound, "rows.tile_bound", std::to_string(rows.tile_bound),
           std::to_string(bound) + ", the bound for these rows, experts and this tile rule");

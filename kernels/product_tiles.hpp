@@ -55,6 +55,7 @@ DROPLESS_HOST_DEVICE constexpr KernelTile kernel_tile(std::int64_t rows, RowTile
                                                       std::int64_t list_expert_row, std::int32_t part,
                                                       std::int32_t kernel_tile_rows) {
   const std::int64_t list_tiles = row_tile_count(rows, list_rule);
+  if (list_tiles == 0) return {0, 0};
   const std::int64_t list_tile =
       ceil_div(list_expert_row / list_rule.granule * list_tiles, ceil_div(rows, list_rule.granule));
   const std::int64_t tiles = ceil_div(rows, kernel_tile_rows), tile = tiles * list_tile / list_tiles + part;

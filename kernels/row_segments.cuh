@@ -67,8 +67,8 @@ struct ChunkElements {
   float value[count];
 };
 
-/// The rows of `slots` consecutive slots of a token; -1 past its last. Neighbouring threads ask for
-/// the same ones, so each access is a broadcast.
+/// The rows of `slots` consecutive slots of a token; -1 past its last. Neighbouring threads ask for the same
+/// ones, so each access is a broadcast.
 template <int slots>
 struct SlotRows {
   std::int32_t row[slots];

@@ -54,6 +54,9 @@ struct ExpertMlpOptions {
   /// Forward runs gather, up product and activation as launches of their own, where one kernel could do all
   /// three: to compare the two.
   bool composed = false;
+  /// Of calls on rows, as ProductOptions::exclusive_rows of all their products. Calls from tokens lay out
+  /// rows of their own.
+  bool exclusive_rows = false;
 };
 
 /// The tokens of one batch and their routing; device memory.

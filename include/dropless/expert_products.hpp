@@ -86,11 +86,11 @@ struct ProductOptions {
   bool accumulate = false;    ///< add into the output (beta 1) instead of overwriting it (beta 0)
   std::int32_t sm_limit = 0;  ///< > 0: occupy at most this many multiprocessors
   KernelPath path = KernelPath::automatic;
-  /// The caller's promise that no other product on these ExpertRows (or a copy that names the same
-  /// rows.tile_counter) runs at the same time. The Hopper kernels' blocks then take their tiles from that
-  /// counter as they get free, where they keep to a fixed order otherwise: 2 % faster over the benchmark's
-  /// products, a tenth where k is long and experts are skewed. Every product leaves the counter at zero. No
-  /// bits depend on it.
+  /// The caller's promise that nothing else that takes tiles from rows.tile_counter (products and layers on
+  /// these ExpertRows or a copy of them, where they are told the same) runs at the same time. The Hopper
+  /// kernels' blocks then take their tiles from that counter as they get free, where they keep to a fixed
+  /// order otherwise: 2 % faster over the benchmark's products, a tenth where k is long and experts are
+  /// skewed. Every product leaves the counter at zero. No bits depend on it.
   bool exclusive_rows = false;
 };
 

@@ -12,8 +12,9 @@ namespace dropless {
 
 /// The rows of `experts` experts. Device arrays are owned by the caller and must outlive every call that uses
 /// them. Expert e owns rows [row_begin[e], row_begin[e] + row_count[e]) of every row matrix of a call.
-/// Experts must not overlap; gaps between them are never read for a result and never written. A packed layout
-/// is the case row_begin = row_offsets, row_count[e] = row_offsets[e + 1] - row_offsets[e]; a receive buffer
+/// row_begin and row_count keep the values that the tiles were cut from as long as calls use them. Experts
+/// must not overlap; gaps between them are never read for a result and never written. A packed layout is the
+/// case row_begin = row_offsets, row_count[e] = row_offsets[e + 1] - row_offsets[e]; a receive buffer
 /// [experts, capacity, d] is the case row_begin[e] = e * capacity.
 struct ExpertRows {
   std::int64_t experts = 0;

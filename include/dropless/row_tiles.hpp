@@ -12,8 +12,8 @@
 
 namespace dropless {
 
-/// tile_rows: the rows of a full tile. granule: the step in which a tile's
-/// matrix arithmetic grows. tile_rows is a multiple of granule; both are positive.
+/// tile_rows: the rows of a full tile. granule: the step in which a tile's matrix arithmetic grows. tile_rows
+/// is a multiple of granule; both are positive.
 struct RowTileRule {
   std::int32_t tile_rows = 128;
   std::int32_t granule = 16;

@@ -1,7 +1,7 @@
 // The order in which a persistent grid computes tiles whose cost differs from expert to expert: experts with
-// more rows first, and dealt to the blocks to and fro, so that the block that got the largest tile of one
-// round gets the smallest of the next. On the skewed benchmark cases the sums of k blocks a block gets come
-// within 4 % of what a queue would give it, and no counter in memory is needed.
+// more rows first. Where blocks do not take them from a counter (tile_turns.cuh) they are dealt to and fro,
+// so that the block that got the largest tile of one round gets the smallest of the next: on the skewed
+// benchmark cases the sums of k blocks a block gets come within 4 % of what a queue would give it.
 #pragma once
 #include <cstdint>
 

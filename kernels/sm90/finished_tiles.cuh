@@ -16,7 +16,7 @@
 
 namespace dropless::sm90 {
 
-// Behind the consumers' warps: one issues the weights' TMA loads, one may store, a lane for each consumer
+// Behind the consumers' warps: one issues the weights' TMA loads, one the stores, a lane for each consumer
 // warpgroup, two gather; then the finishing warps.
 constexpr int store_warp = loader_warp + 1, first_gathering_warp = loader_warp + 2, gathering_warps = 2;
 constexpr int first_finishing_warp = first_gathering_warp + gathering_warps;

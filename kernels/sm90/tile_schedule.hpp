@@ -27,7 +27,7 @@ class TileSchedule {
     if (parts_ > of_a_tile) parts_ = of_a_tile;
   }
 
-  /// Places; block b of the grid computes b, b + blocks, b + 2 blocks, ...
+  /// Places, in the order in which they are computed (tile_turns.cuh).
   DROPLESS_HOST_DEVICE std::uint32_t size() const { return whole_ + (raster_.size() - whole_) * parts_; }
 
   /// Whether the place is a piece past its tile's last feature. False past the last place.

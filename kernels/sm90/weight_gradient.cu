@@ -5,8 +5,8 @@
 // through the ragged map, which fills what lies past the expert's last row with zeros: a neighbour's values,
 // NaN or not, never reach the sum. An expert without rows passes no stage and stores zeros.
 //
-// Tiles cost what their expert's rows cost, so experts are computed in the order of their rows and dealt to
-// the blocks to and fro (expert_order.hpp).
+// Tiles cost what their expert's rows cost, so experts are computed in the order of their rows, largest first
+// (expert_order.hpp).
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 

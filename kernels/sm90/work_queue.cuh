@@ -48,11 +48,13 @@ class WorkQueueEnd {
     return work;
   }
 
-  /// Called by a whole warp, as one reader: its first lane reads, and arrives after its own reads.
+  /// Called by a whole warp, as one reader. Its first lane reads, and arrives after its own reads, when all
+  /// lanes have waited: a late one could find the slot filled again.
   __device__ Work take_by_warp() {
     static_assert(std::is_trivially_copyable_v<Work> && sizeof(Work) % sizeof(std::uint32_t) == 0);
     std::uint32_t words[sizeof(Work) / sizeof(std::uint32_t)] = {};
     wait(queue_.filled[slot_], parity_);
+    __syncwarp();
     if (threadIdx.x % 32 == 0) {
       std::memcpy(words, &queue_.work[slot_], sizeof(Work));
       ptx::mbarrier_arrive(&queue_.read[slot_]);

@@ -82,3 +82,27 @@ TEST_CASE("the layer over rows may add into its output", "[small]") {
     }
   }
 }
+
+TEST_CASE("the layer over rows takes tiles from their counter only where it may, and leaves it at zero",
+          "[small]") {
+  RowsCase rows(rows_shape(RoutingWeightPlace::output, false), ElementType::bf16);
+  const DeviceBuffer<std::uint32_t> counter(std::vector<std::uint32_t>{7});
+  ExpertMlpRows batch = rows.batch();
+  batch.rows.tile_counter = counter.data();
+  ExpertMlpOptions options = rows.layer.options(layer_ways[0]);
+  const auto train = [&] {
+    rows.layer.poison();
+    const MemoryOfLayer<LayerFromRows> memory(rows.layer, batch, options);
+    memory.run_forward(rows.layer, batch, rows.layer.out(), options);
+    memory.run_backward(rows.layer, batch, rows.layer.out_gradient(), rows.layer.gradients(), options);
+    DROPLESS_CUDA_CHECK(cudaDeviceSynchronize());
+    return rows.layer.bits();
+  };
+  const auto shared = train();
+  REQUIRE(download(counter.data(), 1)[0] == 7);
+  DROPLESS_CUDA_CHECK(cudaMemset(counter.data(), 0, sizeof(std::uint32_t)));
+  options.exclusive_rows = true;
+  const auto alone = train();
+  REQUIRE(download(counter.data(), 1)[0] == 0);
+  for (std::size_t i = 0; i < shared.size(); ++i) check_same_bits(alone[i], shared[i]);
+}
