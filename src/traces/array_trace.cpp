@@ -65,8 +65,13 @@ ArrayTrace::ArrayTrace(ArraySpec array, ArrayOrigin origin, const TraceOptions& 
 }
 
 void ArrayTrace::select_layers(const TraceOptions& options) {
+  const std::int64_t layers = opened_.array.extent(opened_.array.plan.layer);
+  if (layers > most_layers)
+    throw FileError(opened_.origin.path, opened_.origin.place,
+                    fmt::format("{} layers; at most {} are believed (which axis is the layers'? {} was read)",
+                                layers, most_layers, axes_text(opened_.array.plan.axes)));
   std::vector<std::int64_t>& selected = opened_.array.selected;
-  selected.assign(static_cast<std::size_t>(opened_.array.extent(opened_.array.plan.layer)), -1);
+  selected.assign(static_cast<std::size_t>(layers), -1);
   std::vector<std::int64_t> wanted = options.layers;
   std::sort(wanted.begin(), wanted.end());
   wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());

@@ -27,4 +27,7 @@ std::unique_ptr<Trace> open_array_trace(ArraySpec array, ArrayOrigin origin, con
 /// Most experts that are believed; an id past it means that the numbers are no expert ids.
 inline constexpr std::int64_t most_experts = 65536;
 
+/// Most layers that are believed; an axis past it counts something else. A report keeps sums for each.
+inline constexpr std::int64_t most_layers = 4096;
+
 }  // namespace dropless::traces

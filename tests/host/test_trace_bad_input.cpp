@@ -66,6 +66,16 @@ TEST_CASE("npy: NaN, fractions, negative counts and absurd ids, with the element
              Contains(": element [1, 0]: expert id 2 with 2 experts"));
 }
 
+TEST_CASE("npy: an axis too long to be the layers'", "[trace][bad]") {
+  const auto of_layers = [](std::int64_t layers) {
+    return npy_bytes("|u1", "(2, " + std::to_string(layers) + ", 1)",
+                     std::string(static_cast<std::size_t>(2 * layers), '\1'));
+  };
+  CHECK(refusal("t.npy", of_layers(4096)) == "");
+  CHECK(refusal("t.npy", of_layers(4097)) ==
+        ": 4097 layers; at most 4096 are believed (which axis is the layers'? token,layer,slot was read)");
+}
+
 TEST_CASE("npz: damaged archives and zip bombs", "[trace][bad]") {
   TestZip zip;
   zip.content = npy_bytes("|u1", "(8, 2)", std::string(16, '\1'));
