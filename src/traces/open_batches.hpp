@@ -16,7 +16,7 @@ struct OpenBatches {
   std::vector<std::int64_t> rows;  // [slot][experts]
   std::vector<std::int64_t> tokens, unrouted, duplicate_rows;
   std::vector<std::int64_t> number;  // of the batch in a slot that takes one after another, or -1
-  DistinctTokens alike;  // the last run of tokens that were taken together
+  DistinctTokens alike;              // the last run of tokens that were taken together
 
   void reset(std::int64_t slots, std::int64_t expert_count) {
     experts = expert_count;

@@ -23,7 +23,7 @@ struct ProductBenchmarkOptions {
   ElementType type = ElementType::bf16;
   WeightOrder weight_order =
       WeightOrder::n_by_k;  ///< of the forward products; gradients read the same memory
-  ProductOptions product{.exclusive_rows = true};  // one product at a time
+  ProductOptions product{.exclusive_rows = true};    // one product at a time
   bool loop = true, streams = true, grouped = true;  ///< peers beside the dense product
   RotationOptions rotation;
 };
