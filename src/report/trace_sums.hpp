@@ -39,7 +39,8 @@ class TraceSums : public BatchSink {
     std::int64_t batches = 0;
     std::vector<std::int64_t> rows_per_expert, lowest_expert;
   };
-  struct Worker {
+  /// Written for every batch: on cache lines (and pairs of them, as hardware fetches them) of its own.
+  struct alignas(128) Worker {
     BatchRows rows;
     BatchScratch scratch;
     std::vector<std::int64_t> without_warmup;

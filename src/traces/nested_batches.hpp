@@ -37,7 +37,7 @@ class NestedBatches : public BatchSink {
     bool open = false;
     std::vector<std::int64_t> rows, warmup_rows;
   };
-  struct Worker {
+  struct alignas(128) Worker {                                  // cache lines of its own
     std::unordered_map<std::int64_t, std::vector<Sum>> layers;  // a sum for each sink
     std::int64_t last_layer = -1;
     std::vector<Sum>* last_sums = nullptr;
