@@ -153,6 +153,7 @@ std::vector<SweepPoint> make_sweep(const std::vector<std::int64_t>& sizes, const
     }
   }
   std::vector<SweepPoint> points;
+  points.reserve(sizes.size());
   for (const std::int64_t size : sizes) points.push_back({size, reports.at(size)});
   return points;
 }
