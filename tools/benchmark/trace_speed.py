@@ -2,8 +2,8 @@
 """How fast `dropless report` reads, against what people use instead.
 
 A .npy of uniform expert ids (64 experts, top-8, 4 layers, sequences of 512; 1 GiB unless told otherwise) is
-reported with the default policies and counted with one numpy bincount of the mapped file; a log of one token a line
-is reported and counted with Python's json. The page cache is warm; each figure is the best of three runs.
+reported with the default policies, swept over five batch sizes, and counted with one numpy bincount of the mapped
+file; a log of one token a line is reported and counted with Python's json. The page cache is warm; each figure is the best of three runs.
 
     tools/benchmark/trace_speed.py [--program build/dropless] [--mebibytes 1024] [--folder /tmp]
 """
@@ -17,6 +17,7 @@ import time
 
 REPEATS = 3
 EXPERTS, TOP_K, LAYERS, POSITIONS = 64, 8, 4, 512
+SWEEP = "1,16,64,512,8192"
 
 
 def best_seconds(work):
@@ -28,8 +29,9 @@ def best_seconds(work):
     return min(once() for _ in range(REPEATS))
 
 
-def report(program, path):
-    subprocess.run([program, "report", path], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def report(program, path, *options):
+    subprocess.run([program, "report", path, *options], check=True, stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL)
 
 
 def write_log(path, tokens):
@@ -83,6 +85,9 @@ def main():
         assignments = sequences * LAYERS * POSITIONS * TOP_K
         ours = best_seconds(lambda: report(given.program, trace))
         line(f"dropless report, {given.mebibytes} MiB .npy", ours, assignments, "assignments")
+        sweep = best_seconds(lambda: report(given.program, trace, "--batch-tokens", SWEEP))
+        line(f"the same swept over {SWEEP} tokens", sweep, assignments, "assignments")
+        print(f"  the sweep costs {sweep / ours:.2f} default reports")
         try:
             theirs = best_seconds(lambda: count_with_numpy(trace))
             line("numpy.bincount of the mapped file", theirs, assignments, "assignments")
