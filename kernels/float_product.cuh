@@ -34,9 +34,9 @@ __global__ void __launch_bounds__(FloatTile::threads, 1)
   __shared__ Tile::Stage a_stage, b_stage;
   const int down = static_cast<int>(threadIdx.x) / Tile::threads_across;
   const int across = static_cast<int>(threadIdx.x) % Tile::threads_across;
-  const auto steps = steps_of<Tile::side, Tile::side>(product);
-  for (std::int64_t index = blockIdx.x; index < steps.size(); index += gridDim.x) {
-    const TileProblem<float> problem = tile_problem<float, Tile::side, Tile::side>(product, steps.at(index));
+  TileWalk<Tile::side, Tile::side, Product> walk(product);
+  for (std::uint32_t index = blockIdx.x; index < walk.size(); index += gridDim.x) {
+    const TileProblem<float> problem = walk.template problem<float>(product, index);
     if (problem.rows <= 0 || problem.columns <= 0) continue;
     float sums[Tile::sums_down][Tile::sums_across] = {};
     for (int part = 0; part < problem.k_parts; ++part) {

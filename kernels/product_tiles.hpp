@@ -2,7 +2,6 @@
 // test that every output element is covered exactly once and count the rows that are scheduled.
 #pragma once
 #include "dropless/integer_math.hpp"
-#include "dropless/row_tiles.hpp"
 #include "tile_raster.hpp"
 
 namespace dropless {
@@ -35,58 +34,28 @@ struct ColumnTiles {
   }
 };
 
-struct RowsByWeightsStep {
-  std::int32_t list_tile;    ///< entry of the tile list
-  std::int32_t part;         ///< which of the kernel's tiles that the entry stands for
-  std::int32_t column_tile;  ///< of the column tiles
-};
-
-/// Rows of an expert that a kernel computes at once; none where rows is 0.
-struct KernelTile {
-  std::int64_t expert_row;
+/// Some of an expert's rows, which a kernel computes at once.
+struct ExpertTile {
+  std::int32_t expert_row;  ///< the first, within the expert
   std::int32_t rows;
 };
 
-/// A kernel whose tiles have other heights than those of the list cuts an expert's rows anew: into as few
-/// tiles of at most kernel_tile_rows (a multiple of 16) as there must be, of nearly equal height in steps
-/// of 16. The expert's tiles of the list share them out in order: this is number `part` of those that fall to
-/// the list's tile that begins at `list_expert_row`, where `list_rule` cut the expert's `rows`.
-DROPLESS_HOST_DEVICE constexpr KernelTile kernel_tile(std::int64_t rows, RowTileRule list_rule,
-                                                      std::int64_t list_expert_row, std::int32_t part,
-                                                      std::int32_t kernel_tile_rows) {
-  const std::int64_t list_tiles = row_tile_count(rows, list_rule);
-  if (list_tiles == 0) return {0, 0};
-  const std::int64_t list_tile =
-      ceil_div(list_expert_row / list_rule.granule * list_tiles, ceil_div(rows, list_rule.granule));
-  const std::int64_t tiles = ceil_div(rows, kernel_tile_rows), tile = tiles * list_tile / list_tiles + part;
-  if (tile >= tiles * (list_tile + 1) / list_tiles) return {0, 0};
-  const std::int64_t sixteens = ceil_div(rows, 16), begin = sixteens * tile / tiles * 16;
-  const std::int64_t end = sixteens * (tile + 1) / tiles * 16;
-  return {begin, static_cast<std::int32_t>((end < rows ? end : rows) - begin)};
-}
+/// How a portable kernel cuts an expert's rows: into as few tiles of at most tile_rows (a multiple of 16) as
+/// there must be, of nearly equal height in steps of 16. Not into those of the tile list, which may be taller
+/// than the kernel's: the part of one that is left over would cost as much as a whole tile.
+struct ExpertTiles {
+  std::int32_t tile_rows;
 
-/// The steps of rows x weights: (kernel tile of a tile of the list, column tile).
-struct RowsByWeightsSteps {
-  std::int32_t list_tiles;
-  std::int32_t list_tile_rows;  ///< the most rows of a tile in the list
-  std::int32_t kernel_tile_rows;
-  std::int32_t column_tiles;
-
-  /// The most kernel tiles that one tile of the list stands for.
-  DROPLESS_HOST_DEVICE constexpr std::int32_t parts() const {
-    return (list_tile_rows - 1) / kernel_tile_rows + 1;
+  DROPLESS_HOST_DEVICE constexpr std::int32_t count(std::int32_t expert_rows) const {
+    return expert_rows > 0 ? (expert_rows - 1) / tile_rows + 1 : 0;
   }
-  DROPLESS_HOST_DEVICE constexpr std::int64_t size() const {
-    return std::int64_t{list_tiles} * parts() * column_tiles;
-  }
-  DROPLESS_HOST_DEVICE RowsByWeightsStep at(std::int64_t index) const {
-    const TileRaster raster{static_cast<std::uint32_t>(list_tiles * parts()),
-                            static_cast<std::uint32_t>(column_tiles), raster_group};
-    const TileRaster::Position position = raster.at(static_cast<std::uint32_t>(index));
-    const auto row_tile = static_cast<std::int32_t>(position.row_tile);
-    // First parts come before all second ones, of which most are empty: spread among the first they would all
-    // fall to the same blocks of a persistent grid.
-    return {row_tile % list_tiles, row_tile / list_tiles, static_cast<std::int32_t>(position.column_tile)};
+  /// Tile `index` of [0, count(expert_rows)).
+  DROPLESS_HOST_DEVICE constexpr ExpertTile at(std::int32_t expert_rows, std::int32_t index) const {
+    const std::int32_t sixteens = (expert_rows - 1) / 16 + 1, tiles = count(expert_rows);
+    const std::int32_t low = sixteens / tiles, taller = sixteens % tiles;
+    const std::int32_t begin = (index * low + (index < taller ? index : taller)) * 16;
+    const std::int32_t height = (low + (index < taller)) * 16, left = expert_rows - begin;
+    return {begin, height < left ? height : left};
   }
 };
 
@@ -103,10 +72,12 @@ struct WeightGradientSteps {
     return {static_cast<std::uint32_t>(ceil_div(m, tile_rows)),
             static_cast<std::uint32_t>(ceil_div(n, tile_columns)), raster_group};
   }
-  DROPLESS_HOST_DEVICE std::int64_t size() const { return experts * raster().size(); }
-  DROPLESS_HOST_DEVICE WeightGradientStep at(std::int64_t index) const {
+  DROPLESS_HOST_DEVICE std::uint32_t size() const {
+    return static_cast<std::uint32_t>(experts) * raster().size();
+  }
+  DROPLESS_HOST_DEVICE WeightGradientStep at(std::uint32_t index) const {
     const TileRaster tiles = raster();
-    const TileRaster::Position position = tiles.at(static_cast<std::uint32_t>(index % tiles.size()));
+    const TileRaster::Position position = tiles.at(index % tiles.size());
     return {index / tiles.size(), std::int64_t{position.row_tile} * tile_rows,
             std::int64_t{position.column_tile} * tile_columns};
   }

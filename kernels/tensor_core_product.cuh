@@ -308,40 +308,45 @@ class TensorCoreTile {
 template <class Element, int TileRows, int TileColumns, class Product>
 class BlockSteps {
  public:
-  /// By one thread.
+  /// By a whole warp, as find_next.
   __device__ __forceinline__ void start(const Product& product) {
-    steps_ = steps_of<TileRows, TileColumns>(product);
-    next_ = blockIdx.x;
+    const Walk walk(product);
+    if (threadIdx.x == 0) {
+      walk_ = walk;
+      next_ = blockIdx.x;
+    }
+    __syncwarp();
   }
 
-  /// Writes the block's next tile; one without columns says that none is left. By a whole warp, whose lanes
-  /// look at 32 steps at once, since most second cuts of a list's tiles are empty.
+  /// Writes the block's next tile; one without columns says that none is left.
   __device__ __forceinline__ void find_next(const Product& product, TileProblem<Element>& problem) {
-    constexpr unsigned all_lanes = 0xffffffffu;
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    for (bool found = false; !found;) {
-      __syncwarp();
-      const std::int64_t index = next_ + std::int64_t{gridDim.x} * lane;
-      __syncwarp();  // all have read what one of them will write
-      const bool exists = index < steps_.size();
-      const auto step = steps_.at(index);
-      const unsigned with_rows = __ballot_sync(all_lanes, exists && has_rows<TileRows>(product, step));
-      const int chosen = with_rows == 0 ? 31 : __ffs(static_cast<int>(with_rows)) - 1;
-      if (lane == chosen) {
-        problem.columns = 0;
-        if (with_rows != 0) problem = tile_problem<Element, TileRows, TileColumns>(product, step);
-        problem.columns = max(problem.columns, 0);
-        found = problem.columns > 0 || !exists;
-        next_ = index + gridDim.x;
+    Walk walk = walk_;
+    auto next = static_cast<std::uint32_t>(warp_uniform(static_cast<int>(next_)));
+    const auto size = static_cast<std::uint32_t>(warp_uniform(static_cast<int>(walk.size())));
+    __syncwarp();  // all have read what one of them will write
+    int columns = 0;
+    do {
+      if (next >= size) {
+        if (threadIdx.x == 0) problem.columns = 0;
+        break;
       }
-      // Uniform, as the compiler must know: see warp_uniform.
-      found = warp_uniform(__shfl_sync(all_lanes, found, chosen)) != 0;
-    }
+      const TileProblem<Element> found = walk.template problem<Element>(product, next);
+      next += gridDim.x;
+      columns = warp_uniform(found.columns);
+      if (threadIdx.x == 0) {
+        problem = found;
+        walk_ = walk;
+        next_ = next;
+      }
+    } while (columns <= 0);
+    __syncwarp();
   }
 
  private:
-  decltype(steps_of<TileRows, TileColumns>(std::declval<Product>())) steps_;
-  std::int64_t next_;
+  using Walk = TileWalk<TileRows, TileColumns, Product>;
+
+  Walk walk_;
+  std::uint32_t next_;
 };
 
 /// One block of the persistent grid. The loads of a tile start before the previous one is stored.
@@ -353,11 +358,12 @@ __global__ void __launch_bounds__(256, 1)
   // Three, because a slow warp may still store the last tile while the next but one is looked up.
   __shared__ TileProblem<Element> problems[3];
   __shared__ BlockSteps<Element, Tile::rows, Tile::columns, Product> steps;
-  if (threadIdx.x == 0) steps.start(product);
+  const auto first_warp = [] { return warp_uniform(static_cast<int>(threadIdx.x) / 32) == 0; };
   const auto find_next = [&](TileProblem<Element>& problem) {
-    if (warp_uniform(static_cast<int>(threadIdx.x) / 32) == 0) steps.find_next(product, problem);
+    if (first_warp()) steps.find_next(product, problem);
   };
 
+  if (first_warp()) steps.start(product);
   find_next(problems[0]);
   __syncthreads();
   if (warp_uniform(problems[0].columns) == 0) return;

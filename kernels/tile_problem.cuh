@@ -2,6 +2,8 @@
 // product out[rows, columns] (+)= a[rows, k] b[k, columns] with the raggedness already resolved into pointers
 // and limits. Shared by the tensor-core and the float kernels.
 #pragma once
+#include <utility>
+
 #include "product_arguments.hpp"
 #include "product_tiles.hpp"
 
@@ -39,107 +41,182 @@ DROPLESS_HOST_DEVICE inline ColumnTiles column_tiles(const RowsByWeights& produc
   return {static_cast<std::int32_t>(product.weights.n) / parts, parts, TileColumns};
 }
 
-/// The steps of a product: as many as the device knows of, a bound on the host.
+/// The tiles of rows x weights, in raster order over (every expert's tiles, column tiles). By whole warps,
+/// whose lanes look at 32 experts at once; all hold the same.
 template <int TileRows, int TileColumns>
-DROPLESS_HOST_DEVICE inline RowsByWeightsSteps steps_of(const RowsByWeights& product) {
-#ifdef __CUDA_ARCH__
-  const std::int32_t list_tiles = *product.rows.tile_count;
-#else
-  const auto list_tiles = static_cast<std::int32_t>(product.rows.tile_bound);
-#endif
-  return {list_tiles, tallest_tile_rows(product.rows.tile_rule), TileRows,
-          column_tiles<TileColumns>(product).size()};
+class RowsByWeightsWalk {
+ public:
+  RowsByWeightsWalk() = default;
+  __device__ __forceinline__ explicit RowsByWeightsWalk(const RowsByWeights& product)
+      : first_expert_(0), tiles_before_(0) {
+    std::uint32_t tiles = 0;
+    for (int expert = lane(); expert < product.rows.experts; expert += lanes)
+      tiles += tiles_of(product.rows.row_count[expert]);
+    raster_ = {__reduce_add_sync(all_lanes, tiles),
+               static_cast<std::uint32_t>(column_tiles<TileColumns>(product).size()), raster_group};
+  }
+  __device__ __forceinline__ std::uint32_t size() const { return raster_.size(); }
+
+  /// Tile `index` of [0, size()), which is not below that of the last call.
+  template <class Element>
+  __device__ __forceinline__ TileProblem<Element> problem(const RowsByWeights& product, std::uint32_t index) {
+    const TileRaster::Position position = raster_.at(index);
+    const Place place = find(product.rows, position.row_tile);
+    return tile_problem<Element>(product, place.expert, place.tile,
+                                 static_cast<std::int32_t>(position.column_tile));
+  }
+
+ private:
+  struct Place {
+    int expert;
+    ExpertTile tile;
+  };
+  static constexpr int lanes = 32;
+  static constexpr unsigned all_lanes = 0xffffffffu;
+
+  __device__ __forceinline__ static int lane() { return static_cast<int>(threadIdx.x) % lanes; }
+  __device__ __forceinline__ static std::uint32_t tiles_of(std::int32_t expert_rows) {
+    return static_cast<std::uint32_t>(ExpertTiles{TileRows}.count(expert_rows));
+  }
+
+  /// Which expert's tile, and which rows of it, `row_tile` of all experts' tiles is.
+  __device__ __forceinline__ Place find(const ExpertRows& rows, std::uint32_t row_tile) {
+    const std::uint32_t group_begin = row_tile - row_tile % raster_group;
+    int first = first_expert_;
+    std::uint32_t before = tiles_before_;
+    for (;;) {
+      const int expert = first + lane();
+      const std::int32_t own_rows = expert < rows.experts ? rows.row_count[expert] : 0;
+      std::uint32_t sum = tiles_of(own_rows);  // over the lanes up to this one
+#pragma unroll
+      for (int distance = 1; distance < lanes; distance *= 2) {
+        const std::uint32_t below = __shfl_up_sync(all_lanes, sum, distance);
+        if (lane() >= distance) sum += below;
+      }
+      const auto past = static_cast<int>(__ballot_sync(all_lanes, before + sum > row_tile));
+      if (past != 0) {
+        const int chosen = __ffs(past) - 1;
+        const std::int32_t expert_rows = __shfl_sync(all_lanes, own_rows, chosen);
+        const std::uint32_t begin = before + __shfl_sync(all_lanes, sum, chosen) - tiles_of(expert_rows);
+        return {first + chosen,
+                ExpertTiles{TileRows}.at(expert_rows, static_cast<std::int32_t>(row_tile - begin))};
+      }
+      first += lanes;
+      before += __shfl_sync(all_lanes, sum, lanes - 1);
+      if (before <= group_begin) {
+        first_expert_ = first;
+        tiles_before_ = before;
+      }
+    }
+  }
+
+  template <class Element>
+  __device__ __forceinline__ static TileProblem<Element> tile_problem(const RowsByWeights& product,
+                                                                      int expert, ExpertTile tile,
+                                                                      std::int32_t column_tile) {
+    const ExpertWeights& weights = product.weights;
+    auto n = static_cast<std::int32_t>(weights.n), k = static_cast<std::int32_t>(weights.k);
+    if (weights.widths.d_ff != nullptr) (product.ragged_n ? n : k) = weights.widths.d_ff[expert];
+    const ColumnTiles all_columns = column_tiles<TileColumns>(product);
+    const std::int32_t n_part = n / all_columns.parts;
+    const ColumnTile columns = all_columns.at(column_tile, n_part);
+
+    TileProblem<Element> problem;
+    const std::int64_t row = std::int64_t{product.rows.row_begin[expert]} + tile.expert_row;
+    problem.rows = tile.rows;
+    problem.columns = columns.size;
+    problem.k_parts = has_second(weights) && !product.split_n ? 2 : 1;
+    problem.k_part = k / problem.k_parts;
+    problem.a = static_cast<const Element*>(product.in.data) + row * product.in.leading_dimension;
+    problem.a_leading_dimension = product.in.leading_dimension;
+    problem.b_leading_dimension = weights.leading_dimension;
+    const std::int64_t b_offset =
+        columns.begin * (weights.order == WeightOrder::n_by_k ? weights.leading_dimension : 1);
+    const WeightTensor& tensor = columns.part == 0 ? weights.first : weights.second;
+    problem.b = expert_matrix<Element>(weights, tensor, expert, product.ragged_n) + b_offset;
+    problem.b_second = problem.b;
+    if (problem.k_parts == 2)
+      problem.b_second = expert_matrix<Element>(weights, weights.second, expert, product.ragged_n) + b_offset;
+    problem.out_leading_dimension = product.out.leading_dimension;
+    problem.out = static_cast<char*>(product.out.data) +
+                  (row * product.out.leading_dimension + columns.part * n_part + columns.begin) *
+                      element_bytes(product.out.type);
+    return problem;
+  }
+
+  TileRaster raster_;
+  // Where a search begins: the experts before this one have `tiles_before_` tiles, all in groups that are
+  // done.
+  int first_expert_;
+  std::uint32_t tiles_before_;
+};
+
+/// The same of a weight gradient.
+template <int TileRows, int TileColumns>
+class WeightGradientWalk {
+ public:
+  WeightGradientWalk() = default;
+  __device__ __forceinline__ explicit WeightGradientWalk(const RowsTransposedByRows& product)
+      : steps_{product.dw.experts, product.dw.m, product.dw.n, TileRows, TileColumns} {}
+  __device__ __forceinline__ std::uint32_t size() const { return steps_.size(); }
+
+  template <class Element>
+  __device__ __forceinline__ TileProblem<Element> problem(const RowsTransposedByRows& product,
+                                                          std::uint32_t index) const {
+    const auto [expert, m, n] = steps_.at(index);
+    const std::int64_t begin = product.rows.row_begin[expert];
+    const int count = product.rows.row_count[expert];
+
+    TileProblem<Element> problem;
+    problem.rows = static_cast<int>(min(product.dw.m - m, static_cast<std::int64_t>(TileRows)));
+    problem.columns = static_cast<int>(min(product.dw.n - n, static_cast<std::int64_t>(TileColumns)));
+    if (count <= 0 && product.accumulate) problem.columns = 0;
+    problem.k_part = max(count, 0);
+    problem.k_parts = 1;
+    problem.a = static_cast<const Element*>(product.a.data) + begin * product.a.leading_dimension + m;
+    problem.b = static_cast<const Element*>(product.b.data) + begin * product.b.leading_dimension + n;
+    problem.b_second = problem.b;
+    problem.a_leading_dimension = product.a.leading_dimension;
+    problem.b_leading_dimension = product.b.leading_dimension;
+    problem.out_leading_dimension = product.dw.leading_dimension;
+    const std::int64_t offset = m * product.dw.leading_dimension + n;
+    problem.out =
+        product.dw.matrices != nullptr
+            ? static_cast<char*>(product.dw.matrices[expert]) + offset * element_bytes(product.dw.type)
+            : static_cast<char*>(product.dw.data) +
+                  (expert * product.dw.expert_stride + offset) * element_bytes(product.dw.type);
+    return problem;
+  }
+
+ private:
+  WeightGradientSteps steps_;
+};
+
+template <int TileRows, int TileColumns>
+RowsByWeightsWalk<TileRows, TileColumns> walk_of(const RowsByWeights&);
+template <int TileRows, int TileColumns>
+WeightGradientWalk<TileRows, TileColumns> walk_of(const RowsTransposedByRows&);
+/// The walk over a product's tiles.
+template <int TileRows, int TileColumns, class Product>
+using TileWalk = decltype(walk_of<TileRows, TileColumns>(std::declval<const Product&>()));
+
+/// How many tiles a product may have, from what the host knows.
+template <int TileRows, int TileColumns>
+std::int64_t tile_bound(const RowsByWeights& product) {
+  const ExpertRows& rows = product.rows;
+  return row_tile_bound(rows.rows_bound, rows.experts, {TileRows, 16}) *
+         column_tiles<TileColumns>(product).size();
 }
 template <int TileRows, int TileColumns>
-DROPLESS_HOST_DEVICE inline WeightGradientSteps steps_of(const RowsTransposedByRows& product) {
-  return {product.dw.experts, product.dw.m, product.dw.n, TileRows, TileColumns};
+std::int64_t tile_bound(const RowsTransposedByRows& product) {
+  return WeightGradientSteps{product.dw.experts, product.dw.m, product.dw.n, TileRows, TileColumns}.size();
 }
 
 /// Blocks of a persistent grid for a product.
 template <int TileRows, int TileColumns, class Product>
 unsigned grid_blocks(const Product& product) {
-  const std::int64_t steps = steps_of<TileRows, TileColumns>(product).size();
-  return static_cast<unsigned>(steps < product.multiprocessors ? steps : product.multiprocessors);
-}
-
-template <int TileRows>
-__device__ inline KernelTile kernel_tile(const RowsByWeights& product, const RowTile& tile,
-                                         std::int32_t part) {
-  return kernel_tile(product.rows.row_count[tile.expert], product.rows.tile_rule, tile.expert_row, part,
-                     TileRows);
-}
-
-/// Whether a step has rows, found sooner than its tile: most second parts of a list's tiles have none.
-template <int TileRows>
-__device__ inline bool has_rows(const RowsByWeights& product, const RowsByWeightsStep& step) {
-  return kernel_tile<TileRows>(product, product.rows.tiles[step.list_tile], step.part).rows > 0;
-}
-template <int TileRows>
-__device__ inline bool has_rows(const RowsTransposedByRows&, const WeightGradientStep&) {
-  return true;
-}
-
-template <class Element, int TileRows, int TileColumns>
-__device__ inline TileProblem<Element> tile_problem(const RowsByWeights& product, RowsByWeightsStep step) {
-  const ExpertWeights& weights = product.weights;
-  const RowTile tile = product.rows.tiles[step.list_tile];
-  auto n = static_cast<std::int32_t>(weights.n), k = static_cast<std::int32_t>(weights.k);
-  if (weights.widths.d_ff != nullptr) (product.ragged_n ? n : k) = weights.widths.d_ff[tile.expert];
-  const ColumnTiles all_columns = column_tiles<TileColumns>(product);
-  const std::int32_t n_part = n / all_columns.parts;
-  const ColumnTile columns = all_columns.at(step.column_tile, n_part);
-
-  TileProblem<Element> problem;
-  const KernelTile rows = kernel_tile<TileRows>(product, tile, step.part);
-  const std::int64_t row = std::int64_t{tile.row_begin} - tile.expert_row + rows.expert_row;
-  problem.rows = rows.rows;
-  problem.columns = columns.size;
-  problem.k_parts = has_second(weights) && !product.split_n ? 2 : 1;
-  problem.k_part = k / problem.k_parts;
-  problem.a = static_cast<const Element*>(product.in.data) + row * product.in.leading_dimension;
-  problem.a_leading_dimension = product.in.leading_dimension;
-  problem.b_leading_dimension = weights.leading_dimension;
-  const std::int64_t b_offset =
-      columns.begin * (weights.order == WeightOrder::n_by_k ? weights.leading_dimension : 1);
-  const WeightTensor& tensor = columns.part == 0 ? weights.first : weights.second;
-  problem.b = expert_matrix<Element>(weights, tensor, tile.expert, product.ragged_n) + b_offset;
-  problem.b_second = problem.b;
-  if (problem.k_parts == 2)
-    problem.b_second =
-        expert_matrix<Element>(weights, weights.second, tile.expert, product.ragged_n) + b_offset;
-  problem.out_leading_dimension = product.out.leading_dimension;
-  problem.out = static_cast<char*>(product.out.data) +
-                (row * product.out.leading_dimension + columns.part * n_part + columns.begin) *
-                    element_bytes(product.out.type);
-  return problem;
-}
-
-template <class Element, int TileRows, int TileColumns>
-__device__ inline TileProblem<Element> tile_problem(const RowsTransposedByRows& product,
-                                                    WeightGradientStep step) {
-  const auto [expert, m, n] = step;
-  const std::int64_t begin = product.rows.row_begin[expert];
-  const int count = product.rows.row_count[expert];
-
-  TileProblem<Element> problem;
-  problem.rows = static_cast<int>(min(product.dw.m - m, static_cast<std::int64_t>(TileRows)));
-  problem.columns = static_cast<int>(min(product.dw.n - n, static_cast<std::int64_t>(TileColumns)));
-  if (count <= 0 && product.accumulate) problem.columns = 0;
-  problem.k_part = max(count, 0);
-  problem.k_parts = 1;
-  problem.a = static_cast<const Element*>(product.a.data) + begin * product.a.leading_dimension + m;
-  problem.b = static_cast<const Element*>(product.b.data) + begin * product.b.leading_dimension + n;
-  problem.b_second = problem.b;
-  problem.a_leading_dimension = product.a.leading_dimension;
-  problem.b_leading_dimension = product.b.leading_dimension;
-  problem.out_leading_dimension = product.dw.leading_dimension;
-  const std::int64_t offset = m * product.dw.leading_dimension + n;
-  problem.out =
-      product.dw.matrices != nullptr
-          ? static_cast<char*>(product.dw.matrices[expert]) + offset * element_bytes(product.dw.type)
-          : static_cast<char*>(product.dw.data) +
-                (expert * product.dw.expert_stride + offset) * element_bytes(product.dw.type);
-  return problem;
+  const std::int64_t tiles = tile_bound<TileRows, TileColumns>(product);
+  return static_cast<unsigned>(tiles < product.multiprocessors ? tiles : product.multiprocessors);
 }
 
 }  // namespace dropless

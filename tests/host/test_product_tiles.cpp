@@ -1,12 +1,15 @@
 // The steps of the portable grids, walked on the CPU as the kernels walk them: every output element exactly
 // once, and as many scheduled rows as the report counts.
+#include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <map>
 #include <random>
 #include <utility>
 #include <vector>
 
 #include "catch.hpp"
+#include "dropless/row_tiles.hpp"
 #include "mma_layout.hpp"
 #include "product_tiles.hpp"
 
@@ -16,19 +19,26 @@ namespace {
 
 constexpr int tile_rows = 128, tile_columns = 256;
 
-std::vector<RowTile> tile_list(const std::vector<std::int32_t>& rows_per_expert, RowTileRule rule) {
-  std::vector<RowTile> tiles;
+/// A tile of all experts' tiles, in their order.
+struct PlacedTile {
+  std::size_t expert;
+  std::int64_t row;  ///< of all experts' rows
+  std::int32_t rows;
+};
+
+std::vector<PlacedTile> tiles_of(const std::vector<std::int32_t>& rows_per_expert) {
+  constexpr ExpertTiles tiles{tile_rows};
+  std::vector<PlacedTile> placed;
   std::int64_t begin = 0;
   for (std::size_t e = 0; e < rows_per_expert.size(); ++e) {
-    const std::int64_t rows = rows_per_expert[e];
-    for (std::int64_t i = 0; i < row_tile_count(rows, rule); ++i) {
-      const std::int64_t first = row_tile_begin(rows, i, rule), last = row_tile_begin(rows, i + 1, rule);
-      tiles.push_back({static_cast<std::int32_t>(e), static_cast<std::int32_t>(begin + first),
-                       static_cast<std::int32_t>(last - first), static_cast<std::int32_t>(first)});
+    const std::int32_t rows = rows_per_expert[e];
+    for (std::int32_t i = 0; i < tiles.count(rows); ++i) {
+      const ExpertTile tile = tiles.at(rows, i);
+      placed.push_back({e, begin + tile.expert_row, tile.rows});
     }
     begin += rows;
   }
-  return tiles;
+  return placed;
 }
 
 /// How often each (row, column) of the output is computed, and the rows scheduled per column tile.
@@ -37,38 +47,32 @@ struct Walk {
   std::map<std::int64_t, std::int64_t> scheduled_rows;
 };
 
-Walk walk(const std::vector<std::int32_t>& rows_per_expert, RowTileRule rule, const ColumnTiles& columns,
+Walk walk(const std::vector<std::int32_t>& rows_per_expert, const ColumnTiles& columns,
           const std::vector<std::int32_t>& part_columns) {
   Walk result;
-  const std::vector<RowTile> tiles = tile_list(rows_per_expert, rule);
-  const RowsByWeightsSteps steps{static_cast<std::int32_t>(tiles.size()), tallest_tile_rows(rule), tile_rows,
-                                 columns.size()};
-  for (std::int64_t index = 0; index < steps.size(); ++index) {
-    const RowsByWeightsStep step = steps.at(index);
-    const RowTile& tile = tiles[static_cast<std::size_t>(step.list_tile)];
-    const std::int32_t width = part_columns[static_cast<std::size_t>(tile.expert)];
-    const ColumnTile column = columns.at(step.column_tile, width);
-    const auto [first_row, rows] = kernel_tile(rows_per_expert[static_cast<std::size_t>(tile.expert)], rule,
-                                               tile.expert_row, step.part, tile_rows);
-    REQUIRE(rows <= tile_rows);
-    if (rows == 0 || column.size <= 0) continue;
-    result.scheduled_rows[step.column_tile] +=
-        16 * (pieces_of_warp_row(rows, 0, 2) + pieces_of_warp_row(rows, 1, 2));
-    for (std::int64_t row = 0; row < rows; ++row)
+  const std::vector<PlacedTile> tiles = tiles_of(rows_per_expert);
+  const TileRaster raster{static_cast<std::uint32_t>(tiles.size()),
+                          static_cast<std::uint32_t>(columns.size()), raster_group};
+  for (std::uint32_t index = 0; index < raster.size(); ++index) {
+    const TileRaster::Position position = raster.at(index);
+    const PlacedTile& tile = tiles.at(position.row_tile);
+    const std::int32_t width = part_columns[tile.expert];
+    const ColumnTile column = columns.at(static_cast<std::int32_t>(position.column_tile), width);
+    if (column.size <= 0) continue;
+    result.scheduled_rows[position.column_tile] +=
+        16 * (pieces_of_warp_row(tile.rows, 0, 2) + pieces_of_warp_row(tile.rows, 1, 2));
+    for (std::int64_t row = 0; row < tile.rows; ++row)
       for (std::int64_t n = 0; n < column.size; ++n)
-        ++result.times[{tile.row_begin - tile.expert_row + first_row + row,
-                        column.part * width + column.begin + n}];
+        ++result.times[{tile.row + row, column.part * width + column.begin + n}];
   }
   return result;
 }
 
 }  // namespace
 
-TEST_CASE("portable steps: every element of rows x weights once, whatever the rule, parts and widths") {
+TEST_CASE("portable steps: every element of rows x weights once, whatever the parts and widths") {
   std::mt19937 random(5);
   for (int round = 0; round < 40; ++round) {
-    const RowTileRule rule =
-        std::vector<RowTileRule>{{128, 16}, {16, 16}, {192, 16}, {256, 64}}[random() % 4];
     const std::int32_t parts = 1 + static_cast<std::int32_t>(random() % 2);
     const std::int32_t widest = 1 + static_cast<std::int32_t>(random() % 300);
     std::vector<std::int32_t> rows;
@@ -79,32 +83,36 @@ TEST_CASE("portable steps: every element of rows x weights once, whatever the ru
       widths.push_back(static_cast<std::int32_t>(random() % static_cast<unsigned>(widest + 1)));
       elements += std::int64_t{rows.back()} * widths.back() * parts;
     }
-    const Walk covered = walk(rows, rule, {widest, parts, tile_columns}, widths);
+    const Walk covered = walk(rows, {widest, parts, tile_columns}, widths);
     REQUIRE(static_cast<std::int64_t>(covered.times.size()) == elements);
-    for (const auto& [place, times] : covered.times) REQUIRE(times == 1);
+    REQUIRE(std::all_of(covered.times.begin(), covered.times.end(),
+                        [](const auto& element) { return element.second == 1; }));
   }
 }
 
-TEST_CASE("portable steps: a kernel's own tiles cover an expert's rows once, as few as there must be") {
-  for (const RowTileRule rule : {RowTileRule{128, 16}, RowTileRule{16, 16}, RowTileRule{192, 16},
-                                 RowTileRule{256, 64}, RowTileRule{1, 1}})
-    for (std::int32_t rows = 1; rows <= 1500; ++rows) {
-      const RowsByWeightsSteps steps{1, tallest_tile_rows(rule), tile_rows, 1};
-      std::int64_t next = 0, tiles = 0;
-      bool sound = true;
-      for (const RowTile& tile : tile_list({rows}, rule))
-        for (std::int32_t part = 0; part <= steps.parts(); ++part) {
-          const KernelTile own = kernel_tile(rows, rule, tile.expert_row, part, tile_rows);
-          if (own.rows == 0) continue;
-          sound = sound && part < steps.parts() && own.expert_row == next && own.rows <= tile_rows;
-          next += own.rows;
-          ++tiles;
-        }
-      INFO(rows << " rows in tiles of " << rule.tile_rows << " by " << rule.granule);
-      REQUIRE(sound);
-      REQUIRE(next == rows);
-      REQUIRE(tiles == ceil_div(rows, tile_rows));
+TEST_CASE("portable steps: an expert's tiles cover its rows once, as few as there must be and as even") {
+  for (const std::int32_t height : {16, 128})
+    for (std::int32_t rows = -1; rows <= 3000; ++rows) {
+      const ExpertTiles tiles{height};
+      std::int32_t next = 0, lowest = height, tallest = 0;
+      for (std::int32_t i = 0; i < tiles.count(rows); ++i) {
+        const ExpertTile tile = tiles.at(rows, i);
+        const std::int32_t rounded = (tile.rows + 15) / 16 * 16;
+        if (tile.expert_row != next || tile.rows <= 0 || tile.expert_row % 16 != 0) FAIL(rows << " rows");
+        next += tile.rows;
+        lowest = std::min(lowest, rounded);
+        tallest = std::max(tallest, rounded);
+      }
+      INFO(rows << " rows in tiles of " << height);
+      REQUIRE(tiles.count(rows) == ceil_div(std::max(rows, 0), height));
+      REQUIRE(next == std::max(rows, 0));
+      REQUIRE(tallest <= height);
+      if (rows > 0) REQUIRE(tallest - lowest <= 16);
     }
+  const std::int32_t most = std::numeric_limits<std::int32_t>::max();
+  const ExpertTiles tiles{tile_rows};
+  const ExpertTile last = tiles.at(most, tiles.count(most) - 1);
+  REQUIRE(std::int64_t{last.expert_row} + last.rows == most);
 }
 
 TEST_CASE("portable steps: scheduled rows are those that row_tiles.hpp counts") {
@@ -113,7 +121,7 @@ TEST_CASE("portable steps: scheduled rows are those that row_tiles.hpp counts") 
   std::int64_t expected = 0;
   for (const std::int32_t count : rows) expected += scheduled_rows(count, rule);
   const ColumnTiles columns{300, 1, tile_columns};
-  const Walk covered = walk(rows, rule, columns, std::vector<std::int32_t>(rows.size(), 300));
+  const Walk covered = walk(rows, columns, std::vector<std::int32_t>(rows.size(), 300));
   REQUIRE(static_cast<std::int64_t>(covered.scheduled_rows.size()) == columns.size());
   for (const auto& [column_tile, scheduled] : covered.scheduled_rows) REQUIRE(scheduled == expected);
 }
@@ -123,7 +131,7 @@ TEST_CASE("portable steps: every element of every gradient once") {
     for (const std::int64_t n : {1, 256, 700}) {
       const WeightGradientSteps steps{3, m, n, tile_rows, tile_columns};
       std::map<std::pair<std::int64_t, std::pair<std::int64_t, std::int64_t>>, int> times;
-      for (std::int64_t index = 0; index < steps.size(); ++index) {
+      for (std::uint32_t index = 0; index < steps.size(); ++index) {
         const WeightGradientStep step = steps.at(index);
         REQUIRE(step.m < m);
         REQUIRE(step.n < n);
