@@ -354,7 +354,8 @@ template <class Element, bool AKInner, bool BKInner, bool ByChunks, class Produc
 __global__ void __launch_bounds__(256, 1)
     tensor_core_product(const __grid_constant__ Product product, ElementType out_type) {
   using Tile = TensorCoreTile<Element, AKInner, BKInner, ByChunks>;
-  extern __shared__ uint4 shared[];
+  // On 128 bytes: from elsewhere the rows of a stage would take copies twice as many look-ups in L2.
+  extern __shared__ __align__(128) uint4 shared[];
   // Three, because a slow warp may still store the last tile while the next but one is looked up.
   __shared__ TileProblem<Element> problems[3];
   __shared__ BlockSteps<Element, Tile::rows, Tile::columns, Product> steps;
