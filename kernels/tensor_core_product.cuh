@@ -101,8 +101,7 @@ class TensorCoreTile {
     b_slot_ = first_piece_slot(BStage{BKInner}, lane(), false, warp_column_);
   }
 
-  /// Starts loading a tile: all stages but half of the last, which the first step loads. Every thread of the
-  /// block must be done with the stages of the last tile.
+  /// Starts loading a tile: all stages. Every thread of the block must be done with those of the last tile.
   __device__ __forceinline__ void start(const TileProblem<Element>& problem) {
     next_stage_ = 0;
     part_ = 0;
@@ -110,11 +109,10 @@ class TensorCoreTile {
                     decltype(b_)::whole_chunks(warp_uniform(problem.columns));
     aim(problem);
 #pragma unroll 1
-    for (int stage = 0; stage < stages - 1; ++stage) {
-      load_any(0, 1);
+    for (int stage = 0; stage < stages; ++stage) {
+      load_any();
       finish_load<false>(problem);
     }
-    load_any(0, 2);
   }
 
   /// Sums up the tile that `start` began. k is taken in steps of 32; the zeros past its end change no sum.
@@ -131,7 +129,7 @@ class TensorCoreTile {
     const int pieces = pieces_of_warp(warp_uniform(problem.rows), warp_uniform(problem.columns));
     std::uint32_t stage = 0;
     Fragments fragments[2];
-    wait_for_copies<stages - 2>();
+    wait_for_copies<stages - 1>();
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < pieces_per_warp; ++i) load_fragments(fragments[0], i, 0, 0);
@@ -174,9 +172,8 @@ class TensorCoreTile {
 
   /// Multiplies the 32 values of k of `stage`, of which fragments[0] has the first 16, and leaves those of
   /// the next stage there: while 16 values are multiplied, the fragments of the next 16 are read. Once all
-  /// warps have read a stage its refill begins. Its copies are spread over this step's second half and the
-  /// next one's first, since many at once hold up the reads of fragments. `Whole`: what the copies touch are
-  /// whole stages, or nothing.
+  /// warps have read a stage its refill begins, spread over the step's second half, since many copies at once
+  /// hold up the reads of fragments. `Whole`: what the copies touch is a whole stage, or nothing.
   template <bool Whole>
   __device__ __forceinline__ void step(const TileProblem<Element>& problem, Fragments (&fragments)[2],
                                        std::uint32_t& stage, int pieces) {
@@ -186,14 +183,14 @@ class TensorCoreTile {
 #pragma unroll
       for (int i = 0; i < pieces_per_warp; ++i) {
         load_fragments(fragments[1 - half], i, stage, 1 - half);
-        load_share<Whole>((1 - half) * pieces_per_warp + i, 2 * pieces_per_warp);
+        if (half == 1) load_share<Whole>(i, pieces_per_warp);
         if (half == 0 && i + 1 == pieces_per_warp) {
-          wait_for_copies<stages - 3>();
+          wait_for_copies<stages - 2>();
           __syncthreads();
         }
         multiply_piece(i, fragments[half], i < pieces);
       }
-      if (half == 0) finish_load<Whole>(problem);
+      if (half == 1) finish_load<Whole>(problem);
     }
   }
   static __device__ __forceinline__ std::uint32_t after(std::uint32_t stage) {
@@ -221,12 +218,12 @@ class TensorCoreTile {
       b_.load(stage + AStage::chunks, k_left_, share, shares);
     }
   }
-  /// The same, whether all exist or not.
-  __device__ __forceinline__ void load_any(int share, int shares) const {
+  /// Starts all copies of a stage, whether all exist or not.
+  __device__ __forceinline__ void load_any() const {
     if (ByChunks && whole_chunks_ && k_left_ >= depth)
-      load_share<ByChunks>(share, shares);
+      load_share<ByChunks>(0, 1);
     else
-      load_share<false>(share, shares);
+      load_share<false>(0, 1);
   }
   /// Makes one commit group of all shares, and moves on to the 32 values of k after them, to another part or,
   /// where no k is left, to loading nothing. `Whole`: another part cannot follow.
@@ -246,12 +243,11 @@ class TensorCoreTile {
       b_.stop();
     }
   }
-  /// How many steps from here on touch whole loads alone, or none. A step touches two: it ends one and begins
-  /// the next.
+  /// How many steps from here on load whole stages alone, none of them a part's last, or nothing.
   __device__ __forceinline__ int whole_steps_left() const {
     if (!whole_chunks_) return 0;
     if (parts_left_ == 0 && (k_left_ <= 0 || k_left_ % depth == 0)) return std::numeric_limits<int>::max();
-    return max(k_left_ / depth - 1, 0);
+    return (k_left_ - 1) / depth;
   }
 
   /// Part i of the fragments, in the order in which the multiplications want them.
