@@ -22,8 +22,8 @@ namespace dropless {
 namespace sm90 {
 namespace {
 
-static_assert(most_subtiles == subtiles && box_side == k_block);
-using Memory = TileMemory<tile_rows>;
+static_assert(box_side == k_block);
+using Memory = TileMemory<tile_rows, most_subtiles, 2>;
 constexpr int most_parts = tile_rows / box_side;
 
 struct BlockSparseMaps {
@@ -62,8 +62,8 @@ __device__ void load_tiles(const BlockSparseMaps& maps, const BlockProduct& prod
   for (BlockPass pass = passes.take(); pass.subtiles > 0; pass = passes.take()) {
     if (pass.steps == 0) continue;
     const int parts = row_parts(product, pass);
-    std::int32_t columns[subtiles];
-    for (int i = 0; i < subtiles; ++i) columns[i] = i < pass.subtiles ? subtile_column(product, pass, i) : 0;
+    std::int32_t columns[most_subtiles];
+    for (int i = 0; i < most_subtiles; ++i) columns[i] = i < pass.subtiles ? subtile_column(product, pass, i) : 0;
     PassEntry next = pass_entry(product, pass, 0);
     for (int step = 0; step < pass.steps; ++step) {
       const PassEntry entry = next;
@@ -77,7 +77,7 @@ __device__ void load_tiles(const BlockSparseMaps& maps, const BlockProduct& prod
           load_box(memory.b[ring.stage] + part * subtile_bytes, &maps.left,
                    left_box(product, left_k_inner, pass, entry, step, part).at, full);
 #pragma unroll
-      for (int i = 0; i < subtiles; ++i)
+      for (int i = 0; i < most_subtiles; ++i)
         if (i < pass.subtiles)
           load_box(memory.a[ring.stage][i], &maps.right,
                    right_box(product, right_k_inner, entry, step, columns[i]).at, full);
@@ -103,7 +103,7 @@ __device__ void multiply_tiles(const BlockProduct& product, Memory& memory, Pass
       skip_stages(memory, ring, pass.steps);
       continue;
     }
-    float d[subtiles_per_warpgroup][Memory::tile_n / 2] = {};  // what a product without k stores
+    float d[Memory::subtiles_per_warpgroup][Memory::tile_n / 2] = {};  // what a product without k stores
     const auto multiply = [&]<int rows, int count>() {
       multiply_stages<Element, rows, count, !right_k_inner, !left_k_inner>(memory, ring, warpgroup,
                                                                            pass.steps, 0, d);

@@ -178,7 +178,7 @@ __device__ void multiply_tiles(const RowProductPlan& plan, RowProductMemory& mem
       skip_stages(memory, ring, plan.k_blocks);
       continue;
     }
-    float d[subtiles_per_warpgroup][RowTileMemory::tile_n / 2];
+    float d[RowTileMemory::subtiles_per_warpgroup][RowTileMemory::tile_n / 2];
     multiply_row_tile<Element, k_by_n>(memory, ring, warpgroup, work.rows.rows, active, plan.k_blocks, d);
     writer.write(d, active, row_parts(work.rows.rows), false);
   }
@@ -269,7 +269,7 @@ inline RowProductPlan row_product_plan(const ExpertRows& rows, const ExpertWeigh
   plan.halves = static_cast<std::int32_t>(halves);
   plan.k = static_cast<std::int32_t>(weights.k);
   plan.k_blocks = static_cast<std::int32_t>(ceil_div(weights.k, k_block));
-  plan.unit_tiles = static_cast<std::uint32_t>(ceil_div(weights.n, tile_m));
+  plan.unit_tiles = static_cast<std::uint32_t>(ceil_div(weights.n, RowTileMemory::tile_m));
   plan.tile_counter = rows.tile_counter;
   plan.weights_stream = weights_stream(rows.rows_bound, weights.k, weights.n, weights.type);
   return plan;
@@ -277,7 +277,7 @@ inline RowProductPlan row_product_plan(const ExpertRows& rows, const ExpertWeigh
 
 inline unsigned row_product_blocks(const ExpertRows& rows, const ExpertWeights& weights,
                                    int multiprocessors) {
-  const std::int64_t work = rows.tile_bound * ceil_div(weights.n, tile_m) * subtiles;
+  const std::int64_t work = rows.tile_bound * ceil_div(weights.n, RowTileMemory::tile_m) * RowTileMemory::subtiles;
   return static_cast<unsigned>(std::min<std::int64_t>(work, multiprocessors));
 }
 
@@ -288,7 +288,7 @@ inline bool row_product_possible(const ExpertRows& rows, const ExpertWeights& we
          weights.n % (8 * halves) == 0 && (!split || halves == 2) &&
          tallest_tile_rows(rows.tile_rule) <= RowTileMemory::tile_n && rows.rows_bound < ragged_rows &&
          weights.k < (1 << 30) && weights.n < (1 << 30) &&
-         rows.tile_bound * ceil_div(weights.n, tile_m) < (1ll << 31) &&
+         rows.tile_bound * ceil_div(weights.n, RowTileMemory::tile_m) < (1ll << 31) &&
          weights_addressable(weights, weights.first) &&
          (!split || weights_addressable(weights, weights.second));
 }

@@ -21,9 +21,9 @@ namespace sm90 {
 namespace {
 
 struct Memory : RowProductMemory {
-  std::uint64_t pre_activated[consumer_warpgroups][staging_slots];
-  std::uint64_t kept[consumer_warpgroups][staging_slots];
-  std::uint64_t activated[consumer_warpgroups][staging_slots];
+  std::uint64_t pre_activated[consumer_warpgroups][RowTileMemory::staging_slots];
+  std::uint64_t kept[consumer_warpgroups][RowTileMemory::staging_slots];
+  std::uint64_t activated[consumer_warpgroups][RowTileMemory::staging_slots];
 };
 
 struct FusedUpMaps {
@@ -103,7 +103,7 @@ __device__ __forceinline__ void activate_tiles(const FusedUpPlan& plan, Memory& 
                                                Function function) {
   const GluRule rule(plan.activation);
   const bool plain = plan.scales == nullptr && plan.bias == nullptr, keeps = plan.keeps_pre_activation;
-  StagingStep staging;
+  StagingStep<RowTileMemory::staging_slots> staging;
   WorkQueueEnd<Work> queue(memory.work);
   for (Work work = queue.take_by_warp(); work.subtiles != 0; work = queue.take_by_warp()) {
     const int active = active_subtiles(plan.product, work, warpgroup);
@@ -123,7 +123,7 @@ __device__ __forceinline__ void activate_tiles(const FusedUpPlan& plan, Memory& 
 }
 
 __device__ void store_tiles(const FusedUpMaps& maps, const FusedUpPlan& plan, Memory& memory, int warpgroup) {
-  StagingStep step;
+  StagingStep<RowTileMemory::staging_slots> step;
   for (std::uint64_t& ready : memory.ready[warpgroup]) ptx::mbarrier_arrive(&ready);
   WorkQueueEnd<Work> queue(memory.work);
   for (Work work = queue.take(); work.subtiles != 0; work = queue.take()) {
@@ -155,8 +155,8 @@ __device__ void store_tiles(const FusedUpMaps& maps, const FusedUpPlan& plan, Me
 /// Beside those of initialise_barriers, which makes them visible.
 __device__ void initialise_activation_barriers(Memory& memory) {
   if (threadIdx.x != 0) return;
-  for (int i = 0; i < consumer_warpgroups * staging_slots; ++i) {
-    const int warpgroup = i / staging_slots, slot = i % staging_slots;
+  for (int i = 0; i < consumer_warpgroups * RowTileMemory::staging_slots; ++i) {
+    const int warpgroup = i / RowTileMemory::staging_slots, slot = i % RowTileMemory::staging_slots;
     ptx::mbarrier_init(&memory.pre_activated[warpgroup][slot], finishing_warps);
     ptx::mbarrier_init(&memory.kept[warpgroup][slot], 1);
     ptx::mbarrier_init(&memory.activated[warpgroup][slot], finishing_warps);

@@ -10,10 +10,10 @@
 
 namespace dropless::sm90 {
 
-using RowTileMemory = TileMemory<160>;
+using RowTileMemory = TileMemory<160, 4, 2>;
 constexpr int row_boxes = 5;
 constexpr std::uint32_t row_tiles_of_a_group = 8;  // of the raster
-static_assert(tile_subtiles == subtiles);
+static_assert(tile_subtiles == RowTileMemory::subtiles && widest_tile_columns == RowTileMemory::tile_m);
 
 /// Rows of the boxes in which a tile's rows are loaded: a short tile takes a small one, since rows past the
 /// tile's end still cost the writing of their zeros.
@@ -48,7 +48,7 @@ __device__ inline void load_weights(RowTileMemory& memory, int stage, int i, con
 template <class Element, bool k_by_n, int sixteens = RowTileMemory::tile_n / 16>
 __device__ __forceinline__ void multiply_row_tile(
     RowTileMemory& memory, RingPosition& ring, int warpgroup, int rows, int active, int k_blocks,
-    float (&d)[subtiles_per_warpgroup][RowTileMemory::tile_n / 2]) {
+    float (&d)[RowTileMemory::subtiles_per_warpgroup][RowTileMemory::tile_n / 2]) {
   if constexpr (sixteens > 1)
     if (rows <= 16 * (sixteens - 1))
       return multiply_row_tile<Element, k_by_n, sixteens - 1>(memory, ring, warpgroup, rows, active, k_blocks,

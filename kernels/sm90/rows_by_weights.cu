@@ -117,7 +117,7 @@ __device__ void multiply_tiles(const RowsByWeightsPlan& plan, Memory& memory, in
       skip_stages(memory, ring, plan.k_blocks);
       continue;
     }
-    float d[subtiles_per_warpgroup][Memory::tile_n / 2];
+    float d[Memory::subtiles_per_warpgroup][Memory::tile_n / 2];
     multiply_row_tile<Element, k_by_n>(memory, ring, warpgroup, work.rows.rows, active, plan.k_blocks, d);
     writer.write(d, active, row_parts(work.rows.rows), plan.accumulate);
   }
@@ -184,7 +184,7 @@ bool sm90_can_run(const RowsByWeights& product) {
   const ExpertWeights& weights = product.weights;
   const bool split = has_second(weights);
   const std::int64_t split_extent = (product.split_n ? weights.n : weights.k) / 2;
-  const std::int64_t feature_tiles = ceil_div(weights.n, sm90::tile_m);
+  const std::int64_t feature_tiles = ceil_div(weights.n, sm90::Memory::tile_m);
   // A TMA store writes whole 16-byte chunks, past the last column where n does not end on one.
   return weights.type != ElementType::fp32 && weights.widths.d_ff == nullptr && weights.n % 8 == 0 &&
          tallest_tile_rows(product.rows.tile_rule) <= sm90::Memory::tile_n &&
@@ -216,7 +216,7 @@ void launch_sm90(const RowsByWeights& product, Stream stream) {
   maps.second_weights = split ? stack_map(weights.second) : maps.weights;
 
   const auto n = static_cast<std::int32_t>(weights.n), k = static_cast<std::int32_t>(weights.k);
-  const auto feature_tiles = static_cast<std::uint32_t>(ceil_div(n, tile_m));
+  const auto feature_tiles = static_cast<std::uint32_t>(ceil_div(n, Memory::tile_m));
   const RowsByWeightsPlan plan{product.rows.tiles,
                                product.rows.tile_count,
                                separate_maps(weights.first),
@@ -230,7 +230,7 @@ void launch_sm90(const RowsByWeights& product, Stream stream) {
                                product.accumulate,
                                weights_stream(product.rows.rows_bound, k, n, weights.type),
                                product.rows.tile_counter};
-  const std::int64_t work = product.rows.tile_bound * feature_tiles * subtiles;
+  const std::int64_t work = product.rows.tile_bound * feature_tiles * Memory::subtiles;
   const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(work, product.multiprocessors));
   const auto kernel = weights.type == ElementType::bf16 ? choose_kernel<__nv_bfloat16>(weights.order)
                                                         : choose_kernel<__half>(weights.order);

@@ -3,8 +3,8 @@
 // write it, and a store thread for each of them issues the TMA stores, so that no consumer spends time on
 // them.
 //
-// A tile of the output is up to 256 (M) x n (N): four subtiles of 64 along M. Warpgroup w computes subtiles w
-// and w + 2, so that a tile cut short at 128 still keeps both warpgroups busy.
+// A tile of the output is up to 256 (M) x n (N) or 128 x n: four or two subtiles of 64 along M. Warpgroup w
+// computes subtile w, and of four w + 2 too, so that a tile cut short at 128 still keeps both warpgroups busy.
 #pragma once
 #include "dropless/row_tiles.hpp"
 #include "sm90/wgmma.cuh"
@@ -12,16 +12,17 @@
 namespace dropless::sm90 {
 
 constexpr int stages = 3;
-constexpr int tile_m = static_cast<int>(widest_tile_columns);
-constexpr int subtiles = tile_m / 64;
-constexpr int consumer_warpgroups = 2, subtiles_per_warpgroup = subtiles / consumer_warpgroups;
-constexpr int staging_slots = 2;  // a warpgroup writes one while the other is stored
+constexpr int consumer_warpgroups = 2;
 constexpr int threads_per_block = 128 * (consumer_warpgroups + 1);
 
-/// Shared memory of a block whose tiles are up to n columns wide.
-template <int n>
+/// Shared memory of a block whose tiles are up to 64 * subtile_count by n. A warpgroup has `slot_count` slots of
+/// staging: it writes one while others are stored.
+template <int n, int subtile_count, int slot_count>
 struct TileMemory {
   static constexpr int tile_n = n, b_bytes = n * k_block * 2;
+  static constexpr int subtiles = subtile_count, tile_m = 64 * subtiles;
+  static constexpr int subtiles_per_warpgroup = subtiles / consumer_warpgroups;
+  static constexpr int staging_slots = slot_count;
   alignas(1024) char a[stages][subtiles][subtile_bytes];
   alignas(1024) char b[stages][b_bytes];
   alignas(1024) char output[consumer_warpgroups][staging_slots][subtiles_per_warpgroup][subtile_bytes];
@@ -54,11 +55,11 @@ __device__ void initialise_barriers(Memory& memory, int fills = 1) {
       ptx::mbarrier_init(&memory.full[stage], fills);
       ptx::mbarrier_init(&memory.empty[stage], consumer_warpgroups * 4);  // one arrival for each warp
     }
-    for (int i = 0; i < consumer_warpgroups * staging_slots; ++i) {
-      ptx::mbarrier_init(&memory.ready[i / staging_slots][i % staging_slots], 1);
-      ptx::mbarrier_init(&memory.staged[i / staging_slots][i % staging_slots],
-                         4);  // one arrival for each warp
-    }
+    for (int warpgroup = 0; warpgroup < consumer_warpgroups; ++warpgroup)
+      for (int slot = 0; slot < Memory::staging_slots; ++slot) {
+        ptx::mbarrier_init(&memory.ready[warpgroup][slot], 1);
+        ptx::mbarrier_init(&memory.staged[warpgroup][slot], 4);  // one arrival for each warp
+      }
     ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
   }
   __syncthreads();
@@ -72,10 +73,10 @@ __device__ void release_stage(Memory& memory, int stage) {
 
 /// Accumulates the first `steps` slices of 16 of the next stage into the first `active` of this warpgroup's
 /// subtiles.
-template <class Element, int n, int active, int steps, bool a_mn_major, bool b_mn_major, class Memory,
+template <class Element, int n, int active, int steps, bool a_mn_major, bool b_mn_major, class Memory, int most,
           int size>
 __device__ __forceinline__ void multiply_stage(Memory& memory, RingPosition& ring, int warpgroup, bool first,
-                                               float (&d)[subtiles_per_warpgroup][size]) {
+                                               float (&d)[most][size]) {
   constexpr std::uint64_t a_next = consumer_warpgroups * subtile_bytes / 16;
   wait(memory.full[ring.stage], ring.parity);
   const std::uint64_t a = operand_descriptor<a_mn_major>(memory.a[ring.stage][warpgroup]);
@@ -95,9 +96,9 @@ __device__ __forceinline__ void multiply_stage(Memory& memory, RingPosition& rin
 }
 
 /// Accumulates `blocks` whole stages, then `last_steps` slices of one more (0: there is none).
-template <class Element, int n, int active, bool a_mn_major, bool b_mn_major, class Memory, int size>
+template <class Element, int n, int active, bool a_mn_major, bool b_mn_major, class Memory, int most, int size>
 __device__ __forceinline__ void multiply_stages(Memory& memory, RingPosition& ring, int warpgroup, int blocks,
-                                                int last_steps, float (&d)[subtiles_per_warpgroup][size]) {
+                                                int last_steps, float (&d)[most][size]) {
   for (int block = 0; block < blocks; ++block)
     multiply_stage<Element, n, active, k_block / 16, a_mn_major, b_mn_major>(memory, ring, warpgroup,
                                                                              block == 0, d);
@@ -188,10 +189,11 @@ struct BoxCoordinates {
 
 /// Counts the parts (64 columns of one warpgroup's subtiles) that pass through the staging area; consumer and
 /// store thread count alike. Slots take turns.
+template <int slots>
 struct StagingStep {
   std::uint32_t count = 0;
-  __device__ int slot() const { return static_cast<int>(count % staging_slots); }
-  __device__ std::uint32_t parity() const { return count / staging_slots % 2; }
+  __device__ int slot() const { return static_cast<int>(count % slots); }
+  __device__ std::uint32_t parity() const { return count / slots % 2; }
 };
 
 /// The consumer's end of the staging area. One object for all tiles of a warpgroup.
@@ -201,8 +203,8 @@ class TileWriter {
   __device__ TileWriter(Memory& memory, int warpgroup) : memory_(memory), warpgroup_(warpgroup) {}
 
   template <int size>
-  __device__ __forceinline__ void write(const float (&d)[subtiles_per_warpgroup][size], int active, int parts,
-                                        bool add) {
+  __device__ __forceinline__ void write(const float (&d)[Memory::subtiles_per_warpgroup][size], int active,
+                                        int parts, bool add) {
 #pragma unroll
     for (int part = 0; part < (size + 31) / 32; ++part) {
       if (part >= parts) break;
@@ -211,12 +213,12 @@ class TileWriter {
   }
 
   template <int size>
-  __device__ __forceinline__ void write_part(const float (&d)[subtiles_per_warpgroup][size], int active,
-                                             int part, bool add) {
+  __device__ __forceinline__ void write_part(const float (&d)[Memory::subtiles_per_warpgroup][size],
+                                             int active, int part, bool add) {
     const int slot = step_.slot();
     wait(memory_.ready[warpgroup_][slot], step_.parity());
 #pragma unroll
-    for (int subtile = 0; subtile < subtiles_per_warpgroup; ++subtile)
+    for (int subtile = 0; subtile < Memory::subtiles_per_warpgroup; ++subtile)
       if (subtile < active)
         write_piece<Element, transpose>(memory_.output[warpgroup_][slot][subtile], d[subtile], part, add);
     ptx::fence_proxy_async(ptx::space_shared);
@@ -228,14 +230,14 @@ class TileWriter {
  private:
   Memory& memory_;
   const int warpgroup_;
-  StagingStep step_;
+  StagingStep<Memory::staging_slots> step_;
 };
 
 /// The store thread's end: stores a warpgroup's parts in the order in which the consumer writes them.
 /// `at(subtile, part)` gives a piece's coordinates in the output's map.
 template <class Memory>
 class TileStorer {
-  static_assert(staging_slots == 2);
+  static constexpr int slots = Memory::staging_slots;
 
  public:
   __device__ TileStorer(Memory& memory, int warpgroup, const CUtensorMap* map, bool add)
@@ -255,14 +257,15 @@ class TileStorer {
   __device__ void store_part(int active, const Map& map, const At& at) {
     const int slot = step_.slot();
     auto& pieces = memory_.output[warpgroup_][slot];
-    ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>());  // no store reads either slot any more
+    // What a store may still read is the last slots - 2: neither this part's slot nor the one after it.
+    ptx::cp_async_bulk_wait_group_read(ptx::n32_t<slots - 2>());
     if (add_) {
       std::uint64_t& ready = memory_.ready[warpgroup_][slot];
       expect_bytes(ready, active * subtile_bytes);
       for (int subtile = 0; subtile < active; ++subtile)
         load_box(pieces[subtile], map(subtile), at(subtile).values, ready);
     } else {
-      ptx::mbarrier_arrive(&memory_.ready[warpgroup_][1 - slot]);  // for the part after this one
+      ptx::mbarrier_arrive(&memory_.ready[warpgroup_][(slot + 1) % slots]);  // for the part after this one
     }
     wait(memory_.staged[warpgroup_][slot], step_.parity());
     for (int subtile = 0; subtile < active; ++subtile)
@@ -279,7 +282,7 @@ class TileStorer {
   const int warpgroup_;
   const CUtensorMap* const map_;
   const bool add_;
-  StagingStep step_;
+  StagingStep<slots> step_;
 };
 
 }  // namespace dropless::sm90

@@ -1,7 +1,8 @@
 // Hopper kernel for rows^T x rows: dW[e] (+)= A[rows of e]^T B[rows of e], where k runs over the expert's own
 // rows.
 //
-// A tile is 256 columns of A by 128 columns of B of one expert. Both operands come in boxes of 64 rows
+// A tile is 128 columns of A by 256 columns of B of one expert, and a warpgroup multiplies 64 of A by all of B: the
+// widest instruction reads the least shared memory for its arithmetic. Both operands come in boxes of 64 rows
 // through the ragged map, which fills what lies past the expert's last row with zeros: a neighbour's values,
 // NaN or not, never reach the sum. An expert without rows passes no stage and stores zeros.
 //
@@ -27,8 +28,8 @@ namespace dropless {
 namespace sm90 {
 namespace {
 
-using Memory = TileMemory<128>;
-constexpr int tile_n = Memory::tile_n;
+using Memory = TileMemory<256, 2, 4>;
+constexpr int tile_m = Memory::tile_m, tile_n = Memory::tile_n;
 
 struct WeightGradientMaps {
   CUtensorMap a, b;
@@ -96,7 +97,7 @@ __device__ void load_tiles(const WeightGradientMaps& maps, const WeightGradientP
     queue.put(work);
     Work next;
     const int blocks = row_blocks(work), ask = max(blocks - 3, 0), look = max(blocks - 2, 0);
-    const int a_boxes = min(subtiles, (plan.m - work.first_m + 63) / 64);
+    const int a_boxes = min(Memory::subtiles, (plan.m - work.first_m + 63) / 64);
     const int b_boxes = min(tile_n / 64, (plan.n - work.first_n + 63) / 64);
     for (int block = 0; block < blocks; ++block) {
       wait(memory.empty[ring.stage], ring.parity ^ 1);
@@ -123,7 +124,7 @@ __device__ void load_tiles(const WeightGradientMaps& maps, const WeightGradientP
 
 /// Writes one subtile's floats straight from registers.
 __device__ void store_floats(const WeightGradientPlan& plan, const Work& work, int first_m,
-                             const float (&d)[64]) {
+                             const float (&d)[tile_n / 2]) {
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
   const int columns = min(tile_n, plan.n - work.first_n);
   float* const matrix = plan.separate_dw != nullptr ? static_cast<float*>(plan.separate_dw[work.expert])
@@ -139,13 +140,23 @@ __device__ void store_floats(const WeightGradientPlan& plan, const Work& work, i
     }
 }
 
-/// How many of a consumer warpgroup's subtiles lie inside the matrix, and how many parts of 64 columns.
-__device__ int active_subtiles(const WeightGradientPlan& plan, const Work& work, int warpgroup) {
-  const int m = work.first_m + warpgroup * 64;
-  return (m < plan.m) + (m + consumer_warpgroups * 64 < plan.m);
+/// Whether a consumer warpgroup's subtile lies inside the matrix, and how many parts of 64 columns it has.
+__device__ bool is_active(const WeightGradientPlan& plan, const Work& work, int warpgroup) {
+  return work.first_m + warpgroup * 64 < plan.m;
 }
 __device__ int column_parts(const WeightGradientPlan& plan, const Work& work) {
-  return plan.n - work.first_n > 64 ? 2 : 1;
+  return min(tile_n, plan.n - work.first_n + 63) / 64;
+}
+
+/// Multiplies one tile of up to `parts` parts of 64 columns.
+template <class Element, int parts = tile_n / 64>
+__device__ __forceinline__ void multiply_tile(BlockMemory& memory, RingPosition& ring, int warpgroup, int columns,
+                                              int rows, float (&d)[1][tile_n / 2]) {
+  if constexpr (parts > 1)
+    if (columns < parts)
+      return multiply_tile<Element, parts - 1>(memory, ring, warpgroup, columns, rows, d);
+  const int slices = (rows + 15) / 16;
+  multiply_stages<Element, 64 * parts, 1, true, true>(memory, ring, warpgroup, slices / 4, slices % 4, d);
 }
 
 template <class Element, bool float_output>
@@ -154,30 +165,17 @@ __device__ void multiply_tiles(const WeightGradientPlan& plan, BlockMemory& memo
   WorkQueueEnd<Work> queue(memory.work);
   TileWriter<Element, false, Memory> writer(memory, warpgroup);
   for (Work work = queue.take_by_warp(); work.expert >= 0; work = queue.take_by_warp()) {
-    const int active = active_subtiles(plan, work, warpgroup), parts = column_parts(plan, work);
-    if (active == 0) {
+    if (!is_active(plan, work, warpgroup)) {
       skip_stages(memory, ring, row_blocks(work));
       continue;
     }
-    float d[subtiles_per_warpgroup][tile_n / 2] = {};  // what an expert without rows stores
-    const int slices = (work.row_count + 15) / 16, blocks = slices / 4, last_steps = slices % 4;
-    if (parts == 2 && active == 2)
-      multiply_stages<Element, 128, 2, true, true>(memory, ring, warpgroup, blocks, last_steps, d);
-    else if (parts == 2)
-      multiply_stages<Element, 128, 1, true, true>(memory, ring, warpgroup, blocks, last_steps, d);
-    else if (active == 2)
-      multiply_stages<Element, 64, 2, true, true>(memory, ring, warpgroup, blocks, last_steps, d);
+    float d[1][tile_n / 2] = {};  // what an expert without rows stores
+    const int parts = column_parts(plan, work);
+    multiply_tile<Element>(memory, ring, warpgroup, parts, work.row_count, d);
+    if constexpr (float_output)
+      store_floats(plan, work, work.first_m + warpgroup * 64, d[0]);
     else
-      multiply_stages<Element, 64, 1, true, true>(memory, ring, warpgroup, blocks, last_steps, d);
-
-    if constexpr (float_output) {
-#pragma unroll
-      for (int i = 0; i < subtiles_per_warpgroup; ++i)
-        if (i < active)
-          store_floats(plan, work, work.first_m + (consumer_warpgroups * i + warpgroup) * 64, d[i]);
-    } else {
-      writer.write(d, active, parts, plan.accumulate);
-    }
+      writer.write(d, 1, parts, plan.accumulate);
   }
 }
 
@@ -186,15 +184,14 @@ __device__ void store_tiles(const WeightGradientMaps& maps, const WeightGradient
   WorkQueueEnd<Work> queue(memory.work);
   TileStorer<Memory> storer(memory, warpgroup, &maps.dw, plan.accumulate);
   for (Work work = queue.take(); work.expert >= 0; work = queue.take()) {
-    const int active = active_subtiles(plan, work, warpgroup);
-    if (active == 0) continue;
+    if (!is_active(plan, work, warpgroup)) continue;
     const ExpertMap dw = expert_map(maps.dw, plan.separate, work.expert);
     for (int part = 0; part < column_parts(plan, work); ++part)
       storer.store_part(
-          active, [&](int) { return dw.map; },
-          [&](int subtile) {
-            const int m = work.first_m + (consumer_warpgroups * subtile + warpgroup) * 64;
-            return BoxCoordinates<3>{{work.first_n + part * 64, m, dw.matrix}};
+          1, [&](int) { return dw.map; },
+          [&](int) {
+            return BoxCoordinates<3>{
+                {work.first_n + part * 64, work.first_m + warpgroup * 64, dw.matrix}};
           });
   }
   storer.finish();

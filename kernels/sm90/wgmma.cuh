@@ -1,5 +1,5 @@
 // wgmma: a warpgroup multiplies a 64 x 16 slice of A by a 16 x N slice of B, both in shared memory, into
-// float registers. N is a multiple of 16 up to 192. Thread t of the warpgroup holds, for column group j of 8,
+// float registers. N is a multiple of 16 up to 160, 192 or 256. Thread t of the warpgroup holds, for column group j of 8,
 // d[4 j + {0, 1}] at row 16 (t / 32) + (t % 32) / 4 and columns 8 j + 2 (t % 4) + {0, 1}, and d[4 j + {2, 3}]
 // eight rows below.
 #pragma once
@@ -50,8 +50,12 @@ __device__ inline void wgmma_wait() {
 #define DROPLESS_NAMES_64 DROPLESS_NAMES_56 ", %56, %57, %58, %59, %60, %61, %62, %63"
 #define DROPLESS_NAMES_72 DROPLESS_NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71"
 #define DROPLESS_NAMES_80 DROPLESS_NAMES_72 ", %72, %73, %74, %75, %76, %77, %78, %79"
-#define DROPLESS_NAMES_88 DROPLESS_NAMES_80 ", %80, %81, %82, %83, %84, %85, %86, %87"
-#define DROPLESS_NAMES_96 DROPLESS_NAMES_88 ", %88, %89, %90, %91, %92, %93, %94, %95"
+#define DROPLESS_NAMES_96                                                                              \
+  DROPLESS_NAMES_80 ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define DROPLESS_NAMES_128                                                                                   \
+  DROPLESS_NAMES_96                                                                                          \
+  ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, "     \
+  "%113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 // n: the instruction's N; names: its n / 2 accumulators; a, b, scale, ta, tb: the operands that follow them.
 #define DROPLESS_WGMMA(type, n, names, a, b, scale, ta, tb, ...)                                      \
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " scale ", 0;\nwgmma.mma_async.sync.aligned.m64n" #n \
@@ -88,19 +92,19 @@ __device__ inline void wgmma_wait() {
   if constexpr (n == 160)                                                                                    \
     DROPLESS_WGMMA(type, 160, DROPLESS_NAMES_80, "%80", "%81", "%82", "%83", "%84",                          \
                    DROPLESS_REGISTERS_32(d, 0), DROPLESS_REGISTERS_32(d, 32), DROPLESS_REGISTERS_16(d, 64)); \
-  if constexpr (n == 176)                                                                                    \
-    DROPLESS_WGMMA(type, 176, DROPLESS_NAMES_88, "%88", "%89", "%90", "%91", "%92",                          \
-                   DROPLESS_REGISTERS_32(d, 0), DROPLESS_REGISTERS_32(d, 32), DROPLESS_REGISTERS_16(d, 64),  \
-                   DROPLESS_REGISTERS_8(d, 80));                                                             \
   if constexpr (n == 192)                                                                                    \
-  DROPLESS_WGMMA(type, 192, DROPLESS_NAMES_96, "%96", "%97", "%98", "%99", "%100",                           \
-                 DROPLESS_REGISTERS_32(d, 0), DROPLESS_REGISTERS_32(d, 32), DROPLESS_REGISTERS_32(d, 64))
+    DROPLESS_WGMMA(type, 192, DROPLESS_NAMES_96, "%96", "%97", "%98", "%99", "%100",                         \
+                   DROPLESS_REGISTERS_32(d, 0), DROPLESS_REGISTERS_32(d, 32), DROPLESS_REGISTERS_32(d, 64)); \
+  if constexpr (n == 256)                                                                                    \
+  DROPLESS_WGMMA(type, 256, DROPLESS_NAMES_128, "%128", "%129", "%130", "%131", "%132",                      \
+                 DROPLESS_REGISTERS_32(d, 0), DROPLESS_REGISTERS_32(d, 32), DROPLESS_REGISTERS_32(d, 64),    \
+                 DROPLESS_REGISTERS_32(d, 96))
 
 /// d (+)= A B for one 64 x n x 16 step; accumulate == 0 starts from zero.
 template <class Element, int n, bool a_mn_major, bool b_mn_major, int size>
 __device__ __forceinline__ void wgmma(float (&d)[size], std::uint64_t a_descriptor,
                                       std::uint64_t b_descriptor, std::int32_t accumulate) {
-  static_assert(n % 16 == 0 && n >= 16 && n <= 192 && n <= 2 * size);
+  static_assert(n % 16 == 0 && n >= 16 && (n <= 160 || n == 192 || n == 256) && n <= 2 * size);
   if constexpr (std::is_same_v<Element, __nv_bfloat16>) {
     DROPLESS_WGMMA_SIZES("bf16");
   } else {
@@ -121,8 +125,8 @@ __device__ __forceinline__ void wgmma(float (&d)[size], std::uint64_t a_descript
 #undef DROPLESS_NAMES_64
 #undef DROPLESS_NAMES_72
 #undef DROPLESS_NAMES_80
-#undef DROPLESS_NAMES_88
 #undef DROPLESS_NAMES_96
+#undef DROPLESS_NAMES_128
 #undef DROPLESS_REGISTERS_8
 #undef DROPLESS_REGISTERS_16
 #undef DROPLESS_REGISTERS_32
