@@ -63,7 +63,8 @@ __device__ void load_tiles(const BlockSparseMaps& maps, const BlockProduct& prod
     if (pass.steps == 0) continue;
     const int parts = row_parts(product, pass);
     std::int32_t columns[most_subtiles];
-    for (int i = 0; i < most_subtiles; ++i) columns[i] = i < pass.subtiles ? subtile_column(product, pass, i) : 0;
+    for (int i = 0; i < most_subtiles; ++i)
+      columns[i] = i < pass.subtiles ? subtile_column(product, pass, i) : 0;
     PassEntry next = pass_entry(product, pass, 0);
     for (int step = 0; step < pass.steps; ++step) {
       const PassEntry entry = next;

@@ -277,7 +277,8 @@ inline RowProductPlan row_product_plan(const ExpertRows& rows, const ExpertWeigh
 
 inline unsigned row_product_blocks(const ExpertRows& rows, const ExpertWeights& weights,
                                    int multiprocessors) {
-  const std::int64_t work = rows.tile_bound * ceil_div(weights.n, RowTileMemory::tile_m) * RowTileMemory::subtiles;
+  const std::int64_t work =
+      rows.tile_bound * ceil_div(weights.n, RowTileMemory::tile_m) * RowTileMemory::subtiles;
   return static_cast<unsigned>(std::min<std::int64_t>(work, multiprocessors));
 }
 

@@ -4,7 +4,8 @@
 // them.
 //
 // A tile of the output is up to 256 (M) x n (N) or 128 x n: four or two subtiles of 64 along M. Warpgroup w
-// computes subtile w, and of four w + 2 too, so that a tile cut short at 128 still keeps both warpgroups busy.
+// computes subtile w, and of four w + 2 too, so that a tile cut short at 128 still keeps both warpgroups
+// busy.
 #pragma once
 #include "dropless/row_tiles.hpp"
 #include "sm90/wgmma.cuh"
@@ -15,8 +16,8 @@ constexpr int stages = 3;
 constexpr int consumer_warpgroups = 2;
 constexpr int threads_per_block = 128 * (consumer_warpgroups + 1);
 
-/// Shared memory of a block whose tiles are up to 64 * subtile_count by n. A warpgroup has `slot_count` slots of
-/// staging: it writes one while others are stored.
+/// Shared memory of a block whose tiles are up to 64 * subtile_count by n. A warpgroup has `slot_count` slots
+/// of staging: it writes one while others are stored.
 template <int n, int subtile_count, int slot_count>
 struct TileMemory {
   static constexpr int tile_n = n, b_bytes = n * k_block * 2;
@@ -73,8 +74,8 @@ __device__ void release_stage(Memory& memory, int stage) {
 
 /// Accumulates the first `steps` slices of 16 of the next stage into the first `active` of this warpgroup's
 /// subtiles.
-template <class Element, int n, int active, int steps, bool a_mn_major, bool b_mn_major, class Memory, int most,
-          int size>
+template <class Element, int n, int active, int steps, bool a_mn_major, bool b_mn_major, class Memory,
+          int most, int size>
 __device__ __forceinline__ void multiply_stage(Memory& memory, RingPosition& ring, int warpgroup, bool first,
                                                float (&d)[most][size]) {
   constexpr std::uint64_t a_next = consumer_warpgroups * subtile_bytes / 16;
@@ -96,7 +97,8 @@ __device__ __forceinline__ void multiply_stage(Memory& memory, RingPosition& rin
 }
 
 /// Accumulates `blocks` whole stages, then `last_steps` slices of one more (0: there is none).
-template <class Element, int n, int active, bool a_mn_major, bool b_mn_major, class Memory, int most, int size>
+template <class Element, int n, int active, bool a_mn_major, bool b_mn_major, class Memory, int most,
+          int size>
 __device__ __forceinline__ void multiply_stages(Memory& memory, RingPosition& ring, int warpgroup, int blocks,
                                                 int last_steps, float (&d)[most][size]) {
   for (int block = 0; block < blocks; ++block)
@@ -148,9 +150,10 @@ __device__ inline float2 unpack(std::uint32_t pair) {
 }
 
 /// Rounds the 64 x 64 part of d that starts at column 64 * part into a piece of 64 rows of 128 swizzled
-/// bytes. transpose: the piece's rows are d's columns. add: adds what the piece holds first, in float.
-template <class Element, bool transpose, int size>
-__device__ __forceinline__ void write_piece(char* piece, const float (&d)[size], int part, bool add) {
+/// bytes. transpose: the piece's rows are d's columns. add: adds what the piece holds first, in float; known
+/// to the compiler, since a branch at each store would keep it from running ahead of them.
+template <class Element, bool transpose, bool add, int size>
+__device__ __forceinline__ void write_piece(char* piece, const float (&d)[size], int part) {
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
 #pragma unroll
   for (int j = 0; j < 4; ++j) {  // 16 columns of d: four 8 x 8 matrices
@@ -162,7 +165,7 @@ __device__ __forceinline__ void write_piece(char* piece, const float (&d)[size],
 #pragma unroll
     for (int i = 0; i < 8; ++i) values[i] = d[part * 32 + j * 8 + i];
     std::uint32_t packed[4];
-    if (add) {
+    if constexpr (add) {
       load_matrices<transpose>(address, packed);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
@@ -217,10 +220,10 @@ class TileWriter {
                                              int active, int part, bool add) {
     const int slot = step_.slot();
     wait(memory_.ready[warpgroup_][slot], step_.parity());
-#pragma unroll
-    for (int subtile = 0; subtile < Memory::subtiles_per_warpgroup; ++subtile)
-      if (subtile < active)
-        write_piece<Element, transpose>(memory_.output[warpgroup_][slot][subtile], d[subtile], part, add);
+    if (add)
+      write_pieces<true>(d, active, part, slot);
+    else
+      write_pieces<false>(d, active, part, slot);
     ptx::fence_proxy_async(ptx::space_shared);
     __syncwarp();
     if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(&memory_.staged[warpgroup_][slot]);
@@ -228,6 +231,15 @@ class TileWriter {
   }
 
  private:
+  template <bool add, int size>
+  __device__ __forceinline__ void write_pieces(const float (&d)[Memory::subtiles_per_warpgroup][size],
+                                               int active, int part, int slot) {
+#pragma unroll
+    for (int subtile = 0; subtile < Memory::subtiles_per_warpgroup; ++subtile)
+      if (subtile < active)
+        write_piece<Element, transpose, add>(memory_.output[warpgroup_][slot][subtile], d[subtile], part);
+  }
+
   Memory& memory_;
   const int warpgroup_;
   StagingStep<Memory::staging_slots> step_;

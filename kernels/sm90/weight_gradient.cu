@@ -1,10 +1,10 @@
 // Hopper kernel for rows^T x rows: dW[e] (+)= A[rows of e]^T B[rows of e], where k runs over the expert's own
 // rows.
 //
-// A tile is 128 columns of A by 256 columns of B of one expert, and a warpgroup multiplies 64 of A by all of B: the
-// widest instruction reads the least shared memory for its arithmetic. Both operands come in boxes of 64 rows
-// through the ragged map, which fills what lies past the expert's last row with zeros: a neighbour's values,
-// NaN or not, never reach the sum. An expert without rows passes no stage and stores zeros.
+// A tile is 128 columns of A by 256 columns of B of one expert, and a warpgroup multiplies 64 of A by all of
+// B: the widest instruction reads the least shared memory for its arithmetic. Both operands come in boxes of
+// 64 rows through the ragged map, which fills what lies past the expert's last row with zeros: a neighbour's
+// values, NaN or not, never reach the sum. An expert without rows passes no stage and stores zeros.
 //
 // Tiles cost what their expert's rows cost, so experts are computed in the order of their rows, largest first
 // (expert_order.hpp).
@@ -150,11 +150,10 @@ __device__ int column_parts(const WeightGradientPlan& plan, const Work& work) {
 
 /// Multiplies one tile of up to `parts` parts of 64 columns.
 template <class Element, int parts = tile_n / 64>
-__device__ __forceinline__ void multiply_tile(BlockMemory& memory, RingPosition& ring, int warpgroup, int columns,
-                                              int rows, float (&d)[1][tile_n / 2]) {
+__device__ __forceinline__ void multiply_tile(BlockMemory& memory, RingPosition& ring, int warpgroup,
+                                              int columns, int rows, float (&d)[1][tile_n / 2]) {
   if constexpr (parts > 1)
-    if (columns < parts)
-      return multiply_tile<Element, parts - 1>(memory, ring, warpgroup, columns, rows, d);
+    if (columns < parts) return multiply_tile<Element, parts - 1>(memory, ring, warpgroup, columns, rows, d);
   const int slices = (rows + 15) / 16;
   multiply_stages<Element, 64 * parts, 1, true, true>(memory, ring, warpgroup, slices / 4, slices % 4, d);
 }
@@ -190,8 +189,7 @@ __device__ void store_tiles(const WeightGradientMaps& maps, const WeightGradient
       storer.store_part(
           1, [&](int) { return dw.map; },
           [&](int) {
-            return BoxCoordinates<3>{
-                {work.first_n + part * 64, work.first_m + warpgroup * 64, dw.matrix}};
+            return BoxCoordinates<3>{{work.first_n + part * 64, work.first_m + warpgroup * 64, dw.matrix}};
           });
   }
   storer.finish();

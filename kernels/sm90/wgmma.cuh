@@ -1,7 +1,7 @@
 // wgmma: a warpgroup multiplies a 64 x 16 slice of A by a 16 x N slice of B, both in shared memory, into
-// float registers. N is a multiple of 16 up to 160, 192 or 256. Thread t of the warpgroup holds, for column group j of 8,
-// d[4 j + {0, 1}] at row 16 (t / 32) + (t % 32) / 4 and columns 8 j + 2 (t % 4) + {0, 1}, and d[4 j + {2, 3}]
-// eight rows below.
+// float registers. N is a multiple of 16 up to 160, 192 or 256. Thread t of the warpgroup holds, for column
+// group j of 8, d[4 j + {0, 1}] at row 16 (t / 32) + (t % 32) / 4 and columns 8 j + 2 (t % 4) + {0, 1}, and
+// d[4 j + {2, 3}] eight rows below.
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -50,11 +50,11 @@ __device__ inline void wgmma_wait() {
 #define DROPLESS_NAMES_64 DROPLESS_NAMES_56 ", %56, %57, %58, %59, %60, %61, %62, %63"
 #define DROPLESS_NAMES_72 DROPLESS_NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71"
 #define DROPLESS_NAMES_80 DROPLESS_NAMES_72 ", %72, %73, %74, %75, %76, %77, %78, %79"
-#define DROPLESS_NAMES_96                                                                              \
+#define DROPLESS_NAMES_96 \
   DROPLESS_NAMES_80 ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
-#define DROPLESS_NAMES_128                                                                                   \
-  DROPLESS_NAMES_96                                                                                          \
-  ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, "     \
+#define DROPLESS_NAMES_128                                                                               \
+  DROPLESS_NAMES_96                                                                                      \
+  ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, " \
   "%113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 // n: the instruction's N; names: its n / 2 accumulators; a, b, scale, ta, tb: the operands that follow them.
 #define DROPLESS_WGMMA(type, n, names, a, b, scale, ta, tb, ...)                                      \
