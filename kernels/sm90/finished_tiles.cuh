@@ -271,7 +271,7 @@ inline RowProductPlan row_product_plan(const ExpertRows& rows, const ExpertWeigh
   plan.k_blocks = static_cast<std::int32_t>(ceil_div(weights.k, k_block));
   plan.unit_tiles = static_cast<std::uint32_t>(ceil_div(weights.n, RowTileMemory::tile_m));
   plan.tile_counter = rows.tile_counter;
-  plan.weights_stream = weights_stream(rows.rows_bound, weights.k, weights.n, weights.type);
+  plan.weights_stream = product_streams(rows.rows_bound, weights.k, weights.n, weights.type);
   return plan;
 }
 

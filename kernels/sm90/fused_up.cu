@@ -235,8 +235,9 @@ void launch_sm90(const FusedUp& product, Stream stream) {
   const std::int64_t elements = weights.experts * weights.k * weights.n +
                                 product.rows.rows_bound * (weights.k + d_ff + (keeps ? weights.n : 0));
   launch("fused_up_kernel", kernel, row_product_blocks(product.rows, weights, product.multiprocessors),
-         row_product_threads, sizeof(Memory), stream, launch_order(elements * element_bytes(type)), maps,
-         plan);
+         row_product_threads, sizeof(Memory), stream,
+         launch_order(elements * element_bytes(type), few_rows(product.rows.rows_bound, weights.experts)),
+         maps, plan);
 }
 
 }  // namespace dropless

@@ -30,16 +30,20 @@ __device__ inline void load_box(void* destination, const CUtensorMap* map, const
   ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global, destination, map, at, &barrier);
 }
 
-/// The same for data that the kernel reads once: L2 gives it up first.
-__device__ inline void load_box_once(void* destination, const CUtensorMap* map, const std::int32_t (&at)[3],
-                                     std::uint64_t& barrier) {
+/// For data that pass L2 once: it gives them up first.
+__device__ inline std::uint64_t evict_first_policy() {
   std::uint64_t policy;
   asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+
+/// load_box for data that the kernel reads once.
+__device__ inline void load_box_once(void* destination, const CUtensorMap* map, const std::int32_t (&at)[3],
+                                     std::uint64_t& barrier) {
   asm volatile(
       "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
-      "[%1, {%2, "
-      "%3, %4}], [%5], %6;" ::"r"(shared_address(destination)),
-      "l"(map), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(shared_address(&barrier)), "l"(policy)
+      "[%1, {%2, %3, %4}], [%5], %6;" ::"r"(shared_address(destination)),
+      "l"(map), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(shared_address(&barrier)), "l"(evict_first_policy())
       : "memory");
 }
 
@@ -72,6 +76,17 @@ __device__ inline void prefetch_map(const CUtensorMap* map) {
 template <int rank>
 __device__ inline void store_box(const CUtensorMap* map, const std::int32_t (&at)[rank], const void* source) {
   ptx::cp_async_bulk_tensor(ptx::space_global, ptx::space_shared, map, at, source);
+}
+
+/// store_box for data that should leave L2 soon.
+__device__ inline void store_box_once(const CUtensorMap* map, const std::int32_t (&at)[4],
+                                      const void* source) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group.L2::cache_hint [%0, {%1, %2, %3, %4}], "
+      "[%5], "
+      "%6;" ::"l"(map),
+      "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]), "r"(shared_address(source)), "l"(evict_first_policy())
+      : "memory");
 }
 
 template <int registers>

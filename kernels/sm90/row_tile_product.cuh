@@ -25,12 +25,14 @@ __device__ inline int smallest_box(int rows) {
 }
 __device__ inline int row_parts(int rows) { return (rows + 63) / 64; }
 
-/// Whether L2 should give up a product's weights first. On an H200 (50 MB of L2) that gains 5 to 9 % where
-/// rows are few, since lines under way then displace lines that were read already and not each other; it
-/// loses as much where the rows themselves fill L2, which keeps them instead. One answer for all tiles of a
-/// product: with both kinds of loads in one, the gain is gone. Measured at 1 to 8 MB of rows and at 29 to 46.
-constexpr bool weights_stream(std::int64_t rows_bound, std::int64_t k, std::int64_t n, ElementType type) {
-  return rows_bound * (k + n) * element_bytes(type) <= 16'000'000;
+/// Whether L2 should give up a product's weights and output first. On an H200 (50 MB of L2) that gains 1 to 9
+/// % where rows are few, since lines under way then displace lines that were read already and not each other;
+/// it loses as much where the rows fill L2, which keeps them instead. Input rows count twice, for each half
+/// of L2 has a copy. One answer for all tiles of a product: with both kinds of loads in one the gain is gone.
+/// Measured at 1 to 10 MB (by this count) and at 29 and 34, where the weights alone do not gain; it loses at
+/// 46 and more.
+constexpr bool product_streams(std::int64_t rows_bound, std::int64_t k, std::int64_t n, ElementType type) {
+  return rows_bound * (2 * k + n) * element_bytes(type) <= 36'000'000;
 }
 
 /// Loads box i of a stage: 64 features by one k block of an expert's matrix.

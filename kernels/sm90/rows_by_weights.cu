@@ -50,7 +50,7 @@ struct RowsByWeightsPlan {
   const std::uint32_t feature_tiles;
   const std::uint32_t raster_group;
   const bool accumulate;
-  const bool weights_stream;
+  const bool streams;
   std::uint32_t* const tile_counter;  // null: tiles are dealt in a fixed order
 };
 
@@ -92,8 +92,7 @@ __device__ void load_tiles(const RowsByWeightsMaps& maps, const RowsByWeightsPla
         const bool second_feature = feature >= plan.split_feature;
         const int weight_feature = second_feature ? feature - plan.split_feature : feature;
         const auto [map, matrix] = second_k || second_feature ? second_weights : weights;
-        load_weights<k_by_n>(memory, ring.stage, i, map, weight_feature, weight_k, matrix,
-                             plan.weights_stream);
+        load_weights<k_by_n>(memory, ring.stage, i, map, weight_feature, weight_k, matrix, plan.streams);
       }
       ring.advance();
       walk.after(block);
@@ -125,7 +124,7 @@ __device__ void multiply_tiles(const RowsByWeightsPlan& plan, Memory& memory, in
 
 __device__ void store_tiles(const RowsByWeightsMaps& maps, const RowsByWeightsPlan& plan, Memory& memory,
                             int warpgroup) {
-  TileStorer<Memory> storer(memory, warpgroup, &maps.out, plan.accumulate);
+  TileStorer<Memory> storer(memory, warpgroup, &maps.out, plan.accumulate, plan.streams);
   WorkQueueEnd<Work> queue(memory.work);
   for (Work work = queue.take(); work.boxes != 0; work = queue.take()) {
     const int active = active_subtiles(work, warpgroup);
@@ -228,7 +227,7 @@ void launch_sm90(const RowsByWeights& product, Stream stream) {
                                feature_tiles,
                                row_tiles_of_a_group,
                                product.accumulate,
-                               weights_stream(product.rows.rows_bound, k, n, weights.type),
+                               product_streams(product.rows.rows_bound, k, n, weights.type),
                                product.rows.tile_counter};
   const std::int64_t work = product.rows.tile_bound * feature_tiles * Memory::subtiles;
   const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(work, product.multiprocessors));
@@ -237,7 +236,9 @@ void launch_sm90(const RowsByWeights& product, Stream stream) {
   const std::int64_t elements =
       weights.experts * weights.k * weights.n + product.rows.rows_bound * (weights.k + weights.n);
   launch("rows_by_weights_kernel", kernel, blocks, threads_per_block, sizeof(Memory), stream,
-         launch_order(elements * element_bytes(weights.type)), maps, plan);
+         launch_order(elements * element_bytes(weights.type),
+                      few_rows(product.rows.rows_bound, weights.experts)),
+         maps, plan);
 }
 
 }  // namespace dropless

@@ -252,8 +252,9 @@ class TileStorer {
   static constexpr int slots = Memory::staging_slots;
 
  public:
-  __device__ TileStorer(Memory& memory, int warpgroup, const CUtensorMap* map, bool add)
-      : memory_(memory), warpgroup_(warpgroup), map_(map), add_(add) {
+  /// once: the output should leave L2 soon (of rows, whose boxes have four coordinates).
+  __device__ TileStorer(Memory& memory, int warpgroup, const CUtensorMap* map, bool add, bool once = false)
+      : memory_(memory), warpgroup_(warpgroup), map_(map), add_(add), once_(once) {
     if (!add_) ptx::mbarrier_arrive(&memory_.ready[warpgroup_][0]);
   }
 
@@ -281,7 +282,7 @@ class TileStorer {
     }
     wait(memory_.staged[warpgroup_][slot], step_.parity());
     for (int subtile = 0; subtile < active; ++subtile)
-      store_box(map(subtile), at(subtile).values, pieces[subtile]);
+      store_piece(map(subtile), at(subtile), pieces[subtile]);
     ptx::cp_async_bulk_commit_group();
     ++step_.count;
   }
@@ -290,10 +291,18 @@ class TileStorer {
   __device__ void finish() { ptx::cp_async_bulk_wait_group(ptx::n32_t<0>()); }
 
  private:
+  template <int rank>
+  __device__ void store_piece(const CUtensorMap* map, const BoxCoordinates<rank>& at,
+                              const void* piece) const {
+    if constexpr (rank == 4)
+      if (once_) return store_box_once(map, at.values, piece);
+    store_box(map, at.values, piece);
+  }
+
   Memory& memory_;
   const int warpgroup_;
   const CUtensorMap* const map_;
-  const bool add_;
+  const bool add_, once_;
   StagingStep<slots> step_;
 };
 

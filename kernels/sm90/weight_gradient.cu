@@ -282,7 +282,8 @@ void launch_sm90(const RowsTransposedByRows& product, Stream stream) {
       type == ElementType::bf16 ? choose_kernel<__nv_bfloat16>(dw.type) : choose_kernel<__half>(dw.type);
   const std::int64_t elements = dw.experts * dw.m * dw.n + product.rows.rows_bound * (dw.m + dw.n);
   launch("weight_gradient_kernel", kernel, blocks, threads_per_block, sizeof(BlockMemory), stream,
-         launch_order(elements * element_bytes(type)), maps, plan);
+         launch_order(elements * element_bytes(type), few_rows(product.rows.rows_bound, dw.experts)), maps,
+         plan);
 }
 
 }  // namespace dropless
