@@ -122,12 +122,12 @@ __device__ void multiply_tiles(const BlockProduct& product, Memory& memory, Pass
 
 __device__ void store_tiles(const BlockSparseMaps& maps, const BlockProduct& product, Memory& memory,
                             PassQueue& queue, int warpgroup) {
-  TileStorer<Memory> storer(memory, warpgroup, &maps.out, false);
+  TileStorer<Memory> storer(memory, warpgroup, false);
   WorkQueueEnd<BlockPass> passes(queue);
   for (BlockPass pass = passes.take(); pass.subtiles > 0; pass = passes.take()) {
     const int active = active_subtiles(pass, warpgroup);
     if (active == 0) continue;
-    storer.store(active, row_parts(product, pass), [&](int subtile, int part) {
+    storer.store(&maps.out, active, row_parts(product, pass), [&](int subtile, int part) {
       const Box box = out_box(product, pass, consumer_warpgroups * subtile + warpgroup, part);
       return BoxCoordinates<3>{{box.at[0], box.at[1], box.at[2]}};
     });

@@ -124,12 +124,12 @@ __device__ void multiply_tiles(const RowsByWeightsPlan& plan, Memory& memory, in
 
 __device__ void store_tiles(const RowsByWeightsMaps& maps, const RowsByWeightsPlan& plan, Memory& memory,
                             int warpgroup) {
-  TileStorer<Memory> storer(memory, warpgroup, &maps.out, plan.accumulate, plan.streams);
+  TileStorer<Memory> storer(memory, warpgroup, plan.accumulate, plan.streams);
   WorkQueueEnd<Work> queue(memory.work);
   for (Work work = queue.take(); work.boxes != 0; work = queue.take()) {
     const int active = active_subtiles(work, warpgroup);
     if (active == 0) continue;
-    storer.store(active, row_parts(work.rows.rows), [&](int subtile, int part) {
+    storer.store(&maps.out, active, row_parts(work.rows.rows), [&](int subtile, int part) {
       const RaggedCoordinates rows = ragged_coordinates(work.rows.row_begin, work.rows.rows, part * 64);
       const int feature = work.first_feature + (consumer_warpgroups * subtile + warpgroup) * 64;
       return BoxCoordinates<4>{{feature, rows.row, rows.origin, rows.wrap}};

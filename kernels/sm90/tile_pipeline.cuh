@@ -246,28 +246,30 @@ class TileWriter {
 };
 
 /// The store thread's end: stores a warpgroup's parts in the order in which the consumer writes them.
-/// `at(subtile, part)` gives a piece's coordinates in the output's map.
+/// `at(subtile, part)` gives a piece's coordinates in the output's map. once: the output should leave L2 soon
+/// (of rows, whose boxes have four coordinates).
 template <class Memory>
 class TileStorer {
   static constexpr int slots = Memory::staging_slots;
 
  public:
-  /// once: the output should leave L2 soon (of rows, whose boxes have four coordinates).
-  __device__ TileStorer(Memory& memory, int warpgroup, const CUtensorMap* map, bool add, bool once = false)
-      : memory_(memory), warpgroup_(warpgroup), map_(map), add_(add), once_(once) {
+  __device__ TileStorer(Memory& memory, int warpgroup, bool add, bool once = false)
+      : memory_(memory), warpgroup_(warpgroup), add_(add), once_(once) {
     if (!add_) ptx::mbarrier_arrive(&memory_.ready[warpgroup_][0]);
   }
 
   template <class At>
-  __device__ void store(int active, int parts, const At& at) {
+  __device__ void store(const CUtensorMap* map, int active, int parts, const At& at) {
     for (int part = 0; part < parts; ++part)
-      store_part(
-          active, [&](int) { return map_; }, [&](int subtile) { return at(subtile, part); });
+      store_part(map, active, [&](int subtile) { return at(subtile, part); });
   }
 
-  /// Stores one part; `map(subtile)` gives each piece's map.
-  template <class Map, class At>
-  __device__ void store_part(int active, const Map& map, const At& at) {
+  /// Waits until everything is written.
+  __device__ void finish() { ptx::cp_async_bulk_wait_group(ptx::n32_t<0>()); }
+
+ private:
+  template <class At>
+  __device__ void store_part(const CUtensorMap* map, int active, const At& at) {
     const int slot = step_.slot();
     auto& pieces = memory_.output[warpgroup_][slot];
     // What a store may still read is the last slots - 2: neither this part's slot nor the one after it.
@@ -276,21 +278,16 @@ class TileStorer {
       std::uint64_t& ready = memory_.ready[warpgroup_][slot];
       expect_bytes(ready, active * subtile_bytes);
       for (int subtile = 0; subtile < active; ++subtile)
-        load_box(pieces[subtile], map(subtile), at(subtile).values, ready);
+        load_box(pieces[subtile], map, at(subtile).values, ready);
     } else {
       ptx::mbarrier_arrive(&memory_.ready[warpgroup_][(slot + 1) % slots]);  // for the part after this one
     }
     wait(memory_.staged[warpgroup_][slot], step_.parity());
-    for (int subtile = 0; subtile < active; ++subtile)
-      store_piece(map(subtile), at(subtile), pieces[subtile]);
+    for (int subtile = 0; subtile < active; ++subtile) store_piece(map, at(subtile), pieces[subtile]);
     ptx::cp_async_bulk_commit_group();
     ++step_.count;
   }
 
-  /// Waits until everything is written.
-  __device__ void finish() { ptx::cp_async_bulk_wait_group(ptx::n32_t<0>()); }
-
- private:
   template <int rank>
   __device__ void store_piece(const CUtensorMap* map, const BoxCoordinates<rank>& at,
                               const void* piece) const {
@@ -301,7 +298,6 @@ class TileStorer {
 
   Memory& memory_;
   const int warpgroup_;
-  const CUtensorMap* const map_;
   const bool add_, once_;
   StagingStep<slots> step_;
 };

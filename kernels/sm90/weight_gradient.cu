@@ -148,14 +148,16 @@ __device__ int column_parts(const WeightGradientPlan& plan, const Work& work) {
   return min(tile_n, plan.n - work.first_n + 63) / 64;
 }
 
-/// Multiplies one tile of up to `parts` parts of 64 columns.
-template <class Element, int parts = tile_n / 64>
+/// Multiplies one tile of `parts` parts of 64 columns, at most most_parts, over `rows` rows.
+template <class Element, int most_parts = tile_n / 64>
 __device__ __forceinline__ void multiply_tile(BlockMemory& memory, RingPosition& ring, int warpgroup,
-                                              int columns, int rows, float (&d)[1][tile_n / 2]) {
-  if constexpr (parts > 1)
-    if (columns < parts) return multiply_tile<Element, parts - 1>(memory, ring, warpgroup, columns, rows, d);
+                                              int parts, int rows, float (&d)[1][tile_n / 2]) {
+  if constexpr (most_parts > 1)
+    if (parts < most_parts)
+      return multiply_tile<Element, most_parts - 1>(memory, ring, warpgroup, parts, rows, d);
   const int slices = (rows + 15) / 16;
-  multiply_stages<Element, 64 * parts, 1, true, true>(memory, ring, warpgroup, slices / 4, slices % 4, d);
+  multiply_stages<Element, 64 * most_parts, 1, true, true>(memory, ring, warpgroup, slices / 4, slices % 4,
+                                                           d);
 }
 
 template <class Element, bool float_output>
@@ -181,16 +183,13 @@ __device__ void multiply_tiles(const WeightGradientPlan& plan, BlockMemory& memo
 __device__ void store_tiles(const WeightGradientMaps& maps, const WeightGradientPlan& plan,
                             BlockMemory& memory, int warpgroup) {
   WorkQueueEnd<Work> queue(memory.work);
-  TileStorer<Memory> storer(memory, warpgroup, &maps.dw, plan.accumulate);
+  TileStorer<Memory> storer(memory, warpgroup, plan.accumulate);
   for (Work work = queue.take(); work.expert >= 0; work = queue.take()) {
     if (!is_active(plan, work, warpgroup)) continue;
     const ExpertMap dw = expert_map(maps.dw, plan.separate, work.expert);
-    for (int part = 0; part < column_parts(plan, work); ++part)
-      storer.store_part(
-          1, [&](int) { return dw.map; },
-          [&](int) {
-            return BoxCoordinates<3>{{work.first_n + part * 64, work.first_m + warpgroup * 64, dw.matrix}};
-          });
+    storer.store(dw.map, 1, column_parts(plan, work), [&](int, int part) {
+      return BoxCoordinates<3>{{work.first_n + part * 64, work.first_m + warpgroup * 64, dw.matrix}};
+    });
   }
   storer.finish();
 }
