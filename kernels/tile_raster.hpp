@@ -28,13 +28,4 @@ struct TileRaster {
   }
 };
 
-/// Into how many pieces (1, 2 or 4) to cut each of the `rest` tiles, fewer than `blocks`, of a last
-/// incomplete wave. A half costs about 0.55 of its tile and a quarter 0.35, since the rows are loaded again
-/// for each piece.
-DROPLESS_HOST_DEVICE constexpr std::uint32_t last_wave_parts(std::uint32_t rest, std::uint32_t blocks) {
-  const auto rounds = [&](std::uint32_t parts) { return (rest * parts + blocks - 1) / blocks; };
-  const std::uint32_t whole = rounds(1) * 100, halves = rounds(2) * 55, quarters = rounds(4) * 35;
-  return whole <= halves && whole <= quarters ? 1 : halves <= quarters ? 2 : 4;
-}
-
 }  // namespace dropless

@@ -53,10 +53,31 @@ TEST_CASE(
           INFO(rows << " row tiles, " << subtiles << " subtiles, " << blocks << " blocks");
           REQUIRE(std::all_of(times.begin(), times.end(), [](int count) { return count == 1; }));
         }
-  CHECK(dropless::last_wave_parts(0, 132) == 1);
-  CHECK(dropless::last_wave_parts(20, 132) == 4);
-  CHECK(dropless::last_wave_parts(66, 132) == 2);
-  CHECK(dropless::last_wave_parts(131, 132) == 1);
+}
+
+TEST_CASE(
+    "tile schedule: every block gets at most one piece of the last wave, and one if that is most of a wave") {
+  using dropless::sm90::last_wave_cut;
+  for (std::uint32_t blocks : {1u, 2u, 7u, 132u})
+    for (std::uint32_t rest = 0; rest < blocks; ++rest) {
+      const auto [halves, quarters] = last_wave_cut(rest, blocks);
+      INFO(rest << " tiles, " << blocks << " blocks");
+      REQUIRE(halves + quarters <= rest);
+      const std::uint32_t pieces = rest + halves + 3 * quarters;
+      REQUIRE(pieces <= blocks);
+      if (2 * rest > blocks) REQUIRE(pieces == blocks);
+    }
+  CHECK(last_wave_cut(20, 132).quarters == 20);
+  CHECK(last_wave_cut(66, 132).halves == 66);
+  CHECK(last_wave_cut(88, 132).halves == 44);
+}
+
+TEST_CASE("tile schedule: whole tiles come first, then halves or quarters") {
+  const dropless::sm90::TileSchedule schedule({5, 4, 8}, 16,
+                                              12);  // 20 tiles: a wave, and 4 whole ones, 4 in halves
+  REQUIRE(schedule.size() == 24);
+  for (std::uint32_t place = 0; place < 24; ++place)
+    REQUIRE(schedule.at(place).subtiles == (place < 16 ? 4 : 2));
 }
 
 TEST_CASE("ragged map: the hardware's address is the row's, and the bound is the expert's last row") {
