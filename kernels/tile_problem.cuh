@@ -68,8 +68,8 @@ class RowsByWeightsWalk {
 
  private:
   struct Place {
-    int expert;
-    ExpertTile tile;
+    int expert = 0;
+    ExpertTile tile{};
   };
   static constexpr int lanes = 32;
   static constexpr unsigned all_lanes = 0xffffffffu;
@@ -84,7 +84,7 @@ class RowsByWeightsWalk {
     const std::uint32_t group_begin = row_tile - row_tile % raster_group;
     int first = first_expert_;
     std::uint32_t before = tiles_before_;
-    for (;;) {
+    while (first < rows.experts) {
       const int expert = first + lane();
       const std::int32_t own_rows = expert < rows.experts ? rows.row_count[expert] : 0;
       std::uint32_t sum = tiles_of(own_rows);  // over the lanes up to this one
@@ -108,6 +108,7 @@ class RowsByWeightsWalk {
         tiles_before_ = before;
       }
     }
+    return {};  // there are fewer rows than when the walk began: nothing, rather than a search without end
   }
 
   template <class Element>
