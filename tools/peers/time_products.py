@@ -190,12 +190,12 @@ def time_in_rotation(batches, rounds):
 
 
 def memory_rates(torch):
-    """Copy rate (bytes read + written) and read-only rate, in TB/s."""
-    source = torch.ones(2 ** 29, dtype=torch.float32, device="cuda")
+    """Copy rate (bytes read + written) and read-only rate, in TB/s, of random values."""
+    source = torch.randn(2 ** 29, dtype=torch.float32, device="cuda")
     target = torch.empty_like(source)
     batches = {"copy": Batch(torch, lambda _: target.copy_(source), 4, "eager"),
                "read": Batch(torch, lambda _: source.sum(), 4, "eager")}
-    times = {name: statistics.median(values) for name, values in time_in_rotation(batches, 5).items()}
+    times = {name: statistics.median(values) for name, values in time_in_rotation(batches, 9).items()}
     size = source.numel() * source.element_size()
     return 2 * size / times["copy"] * 1e-6, size / times["read"] * 1e-6
 
