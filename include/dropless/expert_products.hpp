@@ -67,7 +67,8 @@ struct ExpertWeights {
 ExpertWeights transposed(const ExpertWeights& weights);
 
 /// Gradients dW[e], each m x n row-major (m = columns of A, n = columns of B), of `experts` experts. 16-bit
-/// or float.
+/// or float. All are of one width: of an expert narrower than that, the columns past its own hold what the
+/// products of its rows' columns there are.
 struct ExpertGradients {
   ElementType type = ElementType::bf16;
   std::int64_t experts = 0;

@@ -1,4 +1,4 @@
-// Where each expert's rows lie in a row matrix, and the tiles the matrix products walk: the interchange
+// Where each expert's rows lie in a row matrix, and the tiles Hopper's matrix products walk: the interchange
 // between the topology and the products. Everything a product needs to know about raggedness is here, in
 // device memory, so that no product waits for the host.
 #pragma once

@@ -1,5 +1,6 @@
 // How the rows of one expert are cut into tiles. This is the one place that says how many rows a product
-// schedules: the kernels walk these tiles and the report counts them, so the two cannot drift apart.
+// schedules: the Hopper kernels walk these tiles and the report counts them, so the two cannot drift apart.
+// (The portable kernels cut tiles of another height, in the same steps of 16, and schedule the same rows.)
 //
 // An expert's rows are cut into ceil(rows / tile_rows) tiles of nearly equal height, or into one fewer where
 // those would be at most an eighth taller than tile_rows (a quarter where one is left): each tile reads the

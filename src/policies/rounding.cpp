@@ -103,12 +103,13 @@ Policy make_dropless(const PolicyText& text, const ModelShape&) {
   const auto is_product = [](const std::string& word) { return word == "up" || word == "down"; };
   if (text.size() == 1 && !is_path(text.word(0)) && !is_product(text.word(0))) text.refuse();
   if (text.size() == 2 && !(is_path(text.word(0)) && is_product(text.word(1)))) text.refuse();
-  // Every path and product cuts rows by the same rule today.
+  // Paths cut rows at other heights, but all of them in the same steps, and so schedule the same rows.
   constexpr RowTileRule rule{};
   return {
       text.text(), "this version",
       fmt::format(
-          "{}: tiles of at most {} rows in steps of {} (row_tiles.hpp), the same for every path and product; "
+          "{}: on Hopper tiles of at most {} rows, in steps of {} on every path and for every product "
+          "(row_tiles.hpp); "
           "metadata 8 A + 8 E + 4 + 16 for each of at most min(A, E) + A / {} tiles, A = T top_k (n where "
           "tokens are unknown)",
           rounded(rule.granule), tallest_tile_rows(rule), rule.granule, rule.tile_rows),

@@ -73,8 +73,8 @@ TEST_CASE(
 }
 
 TEST_CASE("tile schedule: whole tiles come first, then halves or quarters") {
-  const dropless::sm90::TileSchedule schedule({5, 4, 8}, 16,
-                                              12);  // 20 tiles: a wave, and 4 whole ones, 4 in halves
+  // 20 tiles over 12 blocks: a wave of whole ones, then four more and four in halves.
+  const dropless::sm90::TileSchedule schedule({5, 4, 8}, 16, 12);
   REQUIRE(schedule.size() == 24);
   for (std::uint32_t place = 0; place < 24; ++place)
     REQUIRE(schedule.at(place).subtiles == (place < 16 ? 4 : 2));

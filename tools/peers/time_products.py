@@ -322,7 +322,8 @@ def main():
         torch, library, options, f"device time of one call, mean of back-to-back calls ({options.mode}); the tile "
         "list was built before by the topology", l2="cold: operands rotate through at least 180 MB",
         weight_order=options.weight_order)
-    report["peers_not_run"] = [p for p in ("torch_grouped", "scattermoe", "stk") if p not in options.peers]
+    report["peers_not_run"] = [p for p in ("torch_grouped", "scattermoe", "stk") if p not in options.peers] + [
+        "cublas_loop", "cublas_streams", "cublas_grouped"]  # by dropless_bench
     print(json.dumps(report))
     report["cases"] = []
     for case in read_cases(options.cases):
