@@ -9,6 +9,7 @@
 #include "dropless/report.hpp"
 #include "json_file.hpp"
 #include "output_file.hpp"
+#include "output_paths.hpp"
 #include "progress_line.hpp"
 #include "report/compare.hpp"
 #include "report/report_json.hpp"
@@ -47,6 +48,9 @@ Document document_of(const CompareArguments& arguments, const std::string& path)
 }
 
 void run_compare(const CompareArguments& arguments) {
+  std::vector<NamedPath> inputs = arguments.figures.files();
+  inputs.insert(inputs.end(), {{"the input a", arguments.a}, {"the input b", arguments.b}});
+  refuse_overwriting(inputs, {{"--output", arguments.output}});
   const Document comparison =
       dropless::compare_reports(document_of(arguments, arguments.a), document_of(arguments, arguments.b));
   const std::string text =

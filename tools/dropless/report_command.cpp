@@ -8,6 +8,7 @@
 #include "dropless/report.hpp"
 #include "explain.hpp"
 #include "output_file.hpp"
+#include "output_paths.hpp"
 #include "progress_line.hpp"
 #include "report/batch_csv.hpp"
 #include "report/html_page.hpp"
@@ -69,14 +70,24 @@ void run_sweep(const ReportArguments& arguments, const dropless::ReportOptions& 
   print_or_write(arguments, arguments.json ? dropless::json_text(document()) : dropless::sweep_text(points));
 }
 
+void refuse_overwriting(const ReportArguments& arguments) {
+  std::vector<NamedPath> inputs = arguments.figures.files();
+  inputs.push_back({"the trace", arguments.path});
+  refuse_overwriting(inputs, {{"--output", arguments.output},
+                              {"--html", arguments.html},
+                              {"--per-batch", arguments.per_batch},
+                              {"--write-placement", arguments.placement_output}});
+}
+
 void run_report(const ReportArguments& arguments) {
+  refuse_overwriting(arguments);
   if (!arguments.explain.empty()) {
-    fmt::print("{}", explanation(arguments.explain));
+    print_or_write(arguments, explanation(arguments.explain));
     return;
   }
   const auto calibration = arguments.figures.calibration();
   if (arguments.path.empty() && calibration) {
-    fmt::print("{}", dropless::calibration_text(*calibration));
+    print_or_write(arguments, dropless::calibration_text(*calibration));
     return;
   }
   if (arguments.path.empty())

@@ -49,6 +49,10 @@ ReportOptions ReportFigures::options(const std::optional<Calibration>& calibrati
   return options;
 }
 
+std::vector<NamedPath> ReportFigures::files() const {
+  return {{"--calibrate", measurements_}, {"--placement", options_.placement}, {"--model", widths_.model()}};
+}
+
 std::optional<TimeModel> ReportFigures::time_model(const std::optional<Calibration>& calibration) const {
   const bool stated = peak_ > 0 || bandwidth_ > 0;
   if (hardware_.empty() && !stated && !calibration) return std::nullopt;

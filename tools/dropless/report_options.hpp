@@ -7,6 +7,7 @@
 
 #include "dropless/calibration.hpp"
 #include "dropless/report.hpp"
+#include "output_paths.hpp"
 #include "shape_options.hpp"
 
 namespace CLI {
@@ -25,6 +26,8 @@ class ReportFigures {
   /// What the options ask for; the time model's parameters are those of the fit, where there is one, and its
   /// GPU too, unless --hardware names another. Throws Error where a figure of the GPU or a width is missing.
   dropless::ReportOptions options(const std::optional<dropless::Calibration>& calibration) const;
+  /// What the options name that may be a file to read.
+  std::vector<NamedPath> files() const;
   CLI::Option* ranks() const { return ranks_; }
 
  private:

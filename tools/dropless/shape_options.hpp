@@ -20,6 +20,9 @@ class ShapeOptions {
   /// Throws Error where a width is missing. experts and top_k are 0 where no model was named.
   std::optional<dropless::ModelShape> shape() const;
 
+  /// --model as typed.
+  const std::string& model() const { return model_; }
+
  private:
   std::string model_, mlp_, dtype_;
   std::int64_t d_model_ = 0, d_ff_ = 0;
