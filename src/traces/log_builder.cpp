@@ -75,6 +75,17 @@ void LogBuilder::end_batch(std::int64_t layer) {
   if (cut_ == Cut::own_batches) layer_of(layer).batch_ended = true;
 }
 
+std::string LogBuilder::state_experts(std::int64_t experts) {
+  if (experts < 1 || experts > most_experts)
+    return fmt::format("num_experts is {}; 1 to {} are believed", experts, most_experts);
+  if (experts < log_.experts || (log_.experts_complete && experts != log_.experts))
+    return fmt::format("num_experts is {}, but the records name {} experts", experts, log_.experts);
+  if (stated_experts_ > 0 && experts != stated_experts_)
+    return fmt::format("num_experts is {}, but {} in a line before", experts, stated_experts_);
+  stated_experts_ = experts;
+  return "";
+}
+
 std::string LogBuilder::check(const LogRecord& record) {
   if (record.layer < 0) return fmt::format("the layer {} is negative", record.layer);
   if (record.step < 0) return fmt::format("the step {} is negative", record.step);
@@ -88,6 +99,8 @@ std::string LogBuilder::check(const LogRecord& record) {
     return fmt::format("{} {} in a row, after rows of {}", record.columns, what, known);
   if (!record.counts && stated_top_k_ > 0 && record.columns != stated_top_k_)
     return fmt::format("{} expert ids in a row, but top_k was stated as {}", record.columns, stated_top_k_);
+  if (record.counts && stated_experts_ > 0 && record.columns != stated_experts_)
+    return fmt::format("{} counts in a row, but {} experts were stated", record.columns, stated_experts_);
   if (record.counts && cut_ == Cut::tokens) return "counts cannot be cut into batches of tokens";
   known = record.columns;
   any_record_ = true;

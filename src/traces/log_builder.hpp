@@ -35,6 +35,8 @@ class LogBuilder {
     const std::string reason = try_add(record);
     if (!reason.empty()) throw FileError(path_, place(), reason);
   }
+  /// The log says how many experts there are, and the options do not. Returns why that cannot be, or nothing.
+  std::string state_experts(std::int64_t experts);
   /// The layer's next record belongs to another of the log's own batches.
   void end_batch(std::int64_t layer);
 
@@ -58,7 +60,7 @@ class LogBuilder {
   std::string path_;
   Cut cut_ = Cut::own_batches;
   std::int64_t batch_tokens_ = 0;
-  std::int64_t stated_experts_ = 0;
+  std::int64_t stated_experts_ = 0;  // by the options, else by the log
   std::int64_t stated_top_k_ = 0;
   bool drop_warmup_ = false;
   bool any_record_ = false;

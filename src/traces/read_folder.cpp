@@ -58,8 +58,16 @@ std::unique_ptr<Trace> open_folder(const std::string& path, const TraceOptions& 
           "no cutting by tokens in a folder, where a batch's tokens are spread over the ranks' files");
     std::vector<BatchLog> logs;
     logs.reserve(ranks.size());
-    TraceInfo info = std::move(ranks.front().info);
-    for (ParsedLog& rank : ranks) logs.push_back(std::move(rank.log));
+    TraceInfo info = ranks.front().info;
+    for (ParsedLog& rank : ranks) {
+      logs.push_back(std::move(rank.log));
+      if (rank.info.experts == 0) continue;
+      if (info.experts > 0 && rank.info.experts != info.experts)
+        throw FileError(rank.info.path, "",
+                        fmt::format("num_experts is {}, but {} in the ranks' files before it",
+                                    rank.info.experts, info.experts));
+      info.experts = rank.info.experts;
+    }
     for (const BatchLog& log : logs)
       if (log.counts != logs.front().counts || log.top_k != logs.front().top_k)
         throw FileError(path, "", "the ranks' files hold different kinds of records, or different top_k");

@@ -173,7 +173,15 @@ class JsonLines {
     if (line_.route) throw std::invalid_argument("a route record without topk_ids");
     ++other_lines_;
     if (line_.top_k && *line_.top_k > 0) info_.top_k = *line_.top_k;
-    if (line_.experts && *line_.experts > 0) info_.experts = *line_.experts;
+    if (line_.experts && *line_.experts > 0) state_experts(*line_.experts);
+  }
+
+  /// What the options say counts instead.
+  void state_experts(std::int64_t experts) {
+    if (options_.experts > 0) return;
+    const std::string reason = builder_.state_experts(experts);
+    if (!reason.empty()) throw std::invalid_argument(reason);
+    info_.experts = experts;
   }
 
   void add_record() {
@@ -186,6 +194,7 @@ class JsonLines {
     check_record();
     const std::int64_t layer = line_.layer.value_or(0);
     if (!builder_.wants(layer)) return;
+    if (line_.experts) state_experts(*line_.experts);
     if (line_.counts && line_.array.nested)
       add_layers_counts();
     else if (one_token)

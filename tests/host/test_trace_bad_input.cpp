@@ -178,6 +178,32 @@ TEST_CASE("jsonl: each fault with its line", "[trace][bad]") {
   CHECK_THAT(refusal("t.jsonl", "{\"tokens_per_expert\": [1, -1]}\n"), Contains("negative"));
 }
 
+TEST_CASE("jsonl: a num_experts that the records contradict", "[trace][bad]") {
+  const auto stated = [](const std::string& experts, const std::string& rest) {
+    return "{\"num_experts\": " + experts + ", " + rest + "}\n";
+  };
+  const std::string ids = "\"topk_ids\": [[0, 1], [2, 9]]";
+  CHECK(refusal("t.jsonl", stated("4", ids)) == ": line 1: expert id 9 with 4 experts");
+  CHECK(refusal("t.jsonl", "{" + ids + "}\n" + stated("4", "\"topk_ids\": [[0, 1]]")) ==
+        ": line 2: num_experts is 4, but the records name 10 experts");
+  CHECK(refusal("t.jsonl", stated("16", ids) + stated("32", ids)) ==
+        ": line 2: num_experts is 32, but 16 in a line before");
+  CHECK(refusal("t.jsonl", stated("16", "\"type\": \"meta\"") + stated("32", ids)) ==
+        ": line 2: num_experts is 32, but 16 in a line before");
+  CHECK(refusal("t.jsonl", stated("4", "\"type\": \"meta\"") + "{" + ids + "}\n") ==
+        ": line 2: expert id 9 with 4 experts");
+  CHECK(refusal("t.jsonl", stated("4", "\"tokens_per_expert\": [1, 2, 3, 4, 5, 6]")) ==
+        ": line 1: 6 counts in a row, but 4 experts were stated");
+  CHECK(refusal("t.jsonl", stated("4", "\"tokens_per_expert\": [[1, 2, 3]]")) ==
+        ": line 1: 3 counts in a row, but 4 experts were stated");
+  CHECK(refusal("t.jsonl",
+                "{\"tokens_per_expert\": [1, 2, 3]}\n" + stated("2", "\"tokens_per_expert\": [1, 2, 3]")) ==
+        ": line 2: num_experts is 2, but the records name 3 experts");
+  CHECK(refusal("t.jsonl", stated("0", ids)) == ": line 1: num_experts is 0; 1 to 65536 are believed");
+  CHECK(refusal("t.jsonl", stated("70000", ids)) ==
+        ": line 1: num_experts is 70000; 1 to 65536 are believed");
+}
+
 TEST_CASE("csv: each fault with its line", "[trace][bad]") {
   CHECK_THAT(refusal("t.csv", "layer,expert\n1,2\n"), Contains(": line 1: the header is neither"));
   CHECK_THAT(refusal("t.csv", "layer_id,expert_id,count\n1,2\n"),

@@ -105,6 +105,34 @@ TEST_CASE("Megatron's router trace: a record is a batch, or a step is", "[trace]
   CHECK_THROWS_AS(open_trace(path, options), Error);
 }
 
+TEST_CASE("a record's num_experts counts, wherever in the log it stands", "[trace][jsonl]") {
+  const TemporaryFolder folder;
+  const KeptTrace ids =
+      keep_trace(folder.write("i.jsonl", R"({"layer": 0, "step": 0, "topk_ids": [[1, 2], [3, 0]]})"
+                                         "\n"
+                                         R"({"layer": 0, "step": 1, "num_experts": 8, "topk_ids": [[1, 2]]})"
+                                         "\n"));
+  CHECK(ids.info.experts == 8);
+  CHECK_FALSE(ids.info.experts_inferred);
+  CHECK(ids.rows(0, 0) == Rows{1, 1, 1, 1, 0, 0, 0, 0});
+  CHECK(keep_trace(folder.write("t.jsonl", R"({"layer": 0, "num_experts": 8, "topk_ids": [1, 2]})"))
+            .info.experts == 8);
+  CHECK(keep_trace(folder.write("c.jsonl", R"({"layer": 0, "tokens_per_expert": [1, 2], "num_experts": 2})"))
+            .info.experts == 2);
+
+  // What the options say counts above what a file says of itself, and layers that are not read say nothing.
+  const std::string path = folder.write("o.jsonl", R"({"layer": 0, "num_experts": 8, "topk_ids": [[1, 2]]})"
+                                                   "\n"
+                                                   R"({"layer": 1, "num_experts": 4, "topk_ids": [[1, 9]]})"
+                                                   "\n");
+  TraceOptions options;
+  options.experts = 16;
+  CHECK(keep_trace(path, options).info.experts == 16);
+  options.experts = 0;
+  options.layers = {0};
+  CHECK(keep_trace(path, options).info.experts == 8);
+}
+
 TEST_CASE("one array a line: tokens, batches of tokens, or rows per expert", "[trace][jsonl]") {
   const TemporaryFolder folder;
   const KeptTrace tokens = keep_trace(folder.write("t.jsonl", "[0, 1]\n[1, 2]\n"));
@@ -162,6 +190,21 @@ TEST_CASE("folders: ranks' records of one step, microbatch and layer are one bat
   TraceOptions options;
   options.batch_tokens = 4;
   CHECK_THROWS_AS(open_trace(folder.path(""), options), Error);
+}
+
+TEST_CASE("folders: num_experts of one rank is that of all, and ranks may not differ", "[trace][folder]") {
+  const TemporaryFolder folder;
+  const std::string with = R"({"layer": 0, "num_experts": 8, "top_indices": [[0, 1]]})";
+  folder.write("router_trace_rank0.jsonl", R"({"layer": 0, "top_indices": [[0, 1]]})");
+  folder.write("router_trace_rank1.jsonl", with);
+  folder.write("router_trace_rank2.jsonl", with);
+  const KeptTrace kept = keep_trace(folder.path(""));
+  CHECK(kept.info.experts == 8);
+  CHECK_FALSE(kept.info.experts_inferred);
+  folder.write("router_trace_rank3.jsonl", R"({"layer": 0, "num_experts": 6, "top_indices": [[0, 1]]})");
+  CHECK_THROWS_WITH(
+      open_trace(folder.path("")),
+      folder.path("router_trace_rank3.jsonl") + ": num_experts is 6, but 8 in the ranks' files before it");
 }
 
 TEST_CASE("folders: TensorRT-LLM's statistic skips raw files; SGLang's CSVs are summed", "[trace][folder]") {
