@@ -1,11 +1,30 @@
 // The `dropless` program: parses the command line, runs one subcommand, and turns every error into one line
 // on stderr and exit code 2.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <string>
+#include <vector>
 
 #include "commands.hpp"
 #include "interrupt.hpp"
+
+namespace {
+
+/// CLI11 says no more than that a subcommand is required.
+std::string refusal(const CLI::App& program, const CLI::ParseError& error) {
+  if (!program.get_subcommands().empty()) return error.what();
+  std::string commands;
+  for (const CLI::App* command : program.get_subcommands({}))
+    commands += (commands.empty() ? "" : ", ") + command->get_name();
+  const std::vector<std::string> words = program.remaining();
+  return words.empty() ? "a command is missing; expected one of " + commands
+                       : fmt::format("'{}' is no command; expected one of {}", words[0], commands);
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   end_cleanly_when_interrupted();
@@ -22,7 +41,7 @@ int main(int argc, char** argv) {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return program.exit(error);  // --help
-    std::fprintf(stderr, "dropless: %s (--help shows what is understood)\n", error.what());
+    std::fprintf(stderr, "dropless: %s (--help shows what is understood)\n", refusal(program, error).c_str());
     return 2;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "dropless: %s\n", error.what());
