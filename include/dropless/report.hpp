@@ -162,11 +162,16 @@ std::string report_text(const Report& report);  ///< a table of at most 100 colu
 std::string report_json(const Report& report);  ///< schema_version 1
 std::string report_csv(const Report& report);   ///< one line for each layer and policy, and the totals
 
-/// A name of the report or its JSON, and one sentence that says what it counts.
+/// A figure's name in the JSON, and one sentence that says what it counts.
 struct MetricDefinition {
   std::string name;
   std::string definition;
+  /// What tables call it where that is not the name. Figures may share one.
+  std::vector<std::string> labels = {};
 };
 const std::vector<MetricDefinition>& metric_definitions();
+
+/// The figures of that name or label; capitals, spaces and underscores do not matter. May be none.
+std::vector<MetricDefinition> metrics_called(const std::string& label);
 
 }  // namespace dropless

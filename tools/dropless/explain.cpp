@@ -35,12 +35,13 @@ std::string explain_policies() {
   return out + dropless::wrapped(shown, 2) + "\n";
 }
 
-/// The definition of one figure, or of all.
-std::string explain_metrics(const std::string& name = "") {
+std::string explain_metrics(const std::vector<dropless::MetricDefinition>& metrics) {
   std::string out;
-  for (const dropless::MetricDefinition& metric : dropless::metric_definitions())
-    if (name.empty() || name == metric.name)
-      out += dropless::wrapped(metric.name + ": " + metric.definition, 2) + "\n";
+  for (const dropless::MetricDefinition& metric : metrics) {
+    const std::string labels =
+        metric.labels.empty() ? "" : fmt::format(" ({})", fmt::join(metric.labels, "; "));
+    out += dropless::wrapped(metric.name + labels + ": " + metric.definition, 2) + "\n";
+  }
   return out;
 }
 
@@ -70,11 +71,13 @@ std::string explain_metadata() {
 
 std::string explanation(const std::string& what) {
   if (what == "policies") return explain_policies();
-  if (what == "metrics") return explain_metrics();
+  if (what == "metrics") return explain_metrics(dropless::metric_definitions());
   if (what == "metadata") return explain_metadata();
-  if (const std::string metric = explain_metrics(what); !metric.empty()) return metric;
-  if (!names_policy(what))
-    throw dropless::Error("--explain", "'" + what + "'",
-                          "policies, metrics, metadata, one of the metrics or one of the policies");
-  return explain_policy(what);
+  std::string text = explain_metrics(dropless::metrics_called(what));
+  if (names_policy(what)) text += explain_policy(what);
+  if (text.empty())
+    throw dropless::Error(
+        "--explain", "'" + what + "'",
+        "a figure (--explain metrics lists them), a policy (--explain policies) or metadata");
+  return text;
 }
