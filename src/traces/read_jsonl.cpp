@@ -33,14 +33,59 @@ bool names_counts(std::string_view key) {
   throw std::invalid_argument(fmt::format("{} is {}, but {} follow", key, stated, found));
 }
 
-/// A whole number however it is written (12 or 12.0).
-std::int64_t whole_number(ondemand::value value, const char* what) {
+/// Where in a line a value stands: "layer", "topk_ids[1][0]", or "[3]" in a bare array.
+struct ValuePlace {
+  std::string_view key;
+  std::int64_t row = -1, column = -1;  // -1: no such index
+};
+
+[[noreturn, gnu::cold]] void refuse_value(const ValuePlace& place, const std::string& reason) {
+  std::string text(place.key);
+  for (const std::int64_t index : {place.row, place.column})
+    if (index >= 0) text += fmt::format("[{}]", index);
+  throw std::invalid_argument(text + ": " + reason);
+}
+
+const char* type_text(ondemand::json_type type) {
+  switch (type) {
+    case ondemand::json_type::array:
+      return "an array";
+    case ondemand::json_type::object:
+      return "an object";
+    case ondemand::json_type::number:
+      return "a number";
+    case ondemand::json_type::string:
+      return "a string";
+    case ondemand::json_type::boolean:
+      return "a boolean";
+    default:
+      return "null";
+  }
+}
+
+/// Throws simdjson_error where the value is no JSON at all.
+[[noreturn, gnu::cold]] void refuse_type(ondemand::value value, const char* expected,
+                                         const ValuePlace& place) {
+  refuse_value(place, fmt::format("{} where {} is expected", type_text(value.type()), expected));
+}
+
+/// What is not written as an integer may be one all the same (12.0).
+[[gnu::noinline]] std::int64_t whole_fraction(ondemand::value value, ValuePlace place) {
+  double fraction = 0;
+  if (value.get_double().get(fraction) != simdjson::SUCCESS) {
+    if (value.type() == ondemand::json_type::number) refuse_value(place, "a number that cannot be read");
+    refuse_type(value, "a number", place);
+  }
+  if (!(std::abs(fraction) < 9.2e18) || fraction != std::trunc(fraction))
+    refuse_value(place, fmt::format("{} is no whole number", fraction));
+  return static_cast<std::int64_t>(fraction);
+}
+
+/// Both arguments are copied on the rare path only: whose address is taken does not stay in registers.
+[[gnu::always_inline]] inline std::int64_t whole_number(ondemand::value value, ValuePlace place) {
   std::int64_t number = 0;
   if (value.get_int64().get(number) == simdjson::SUCCESS) return number;
-  const double fraction = value.get_double();
-  if (!(std::abs(fraction) < 9.2e18) || fraction != std::trunc(fraction))
-    throw std::invalid_argument(fmt::format("{} is no {}", fraction, what));
-  return static_cast<std::int64_t>(fraction);
+  return whole_fraction(value, place);
 }
 
 /// An array of numbers, or of rows of numbers.
@@ -49,7 +94,8 @@ struct NumberArray {
   std::int64_t rows = 0, columns = 0;
   std::vector<std::int64_t> numbers;
 
-  void read(ondemand::array array, const char* what) {
+  /// `key`: what the array stands under; empty for a bare one.
+  void read(ondemand::array array, std::string_view key) {
     nested = false;
     rows = columns = 0;
     numbers.clear();
@@ -58,7 +104,9 @@ struct NumberArray {
         if (!nested && !numbers.empty()) throw std::invalid_argument("numbers and arrays in one array");
         nested = true;
         const auto before = static_cast<std::int64_t>(numbers.size());
-        for (ondemand::value number : element.get_array()) numbers.push_back(whole_number(number, what));
+        for (ondemand::value number : element.get_array())
+          numbers.push_back(
+              whole_number(number, {key, rows, static_cast<std::int64_t>(numbers.size()) - before}));
         const std::int64_t length = static_cast<std::int64_t>(numbers.size()) - before;
         if (rows > 0 && length != columns)
           throw std::invalid_argument(
@@ -67,7 +115,7 @@ struct NumberArray {
         ++rows;
       } else {
         if (nested) throw std::invalid_argument("numbers and arrays in one array");
-        numbers.push_back(whole_number(element, what));
+        numbers.push_back(whole_number(element, {key, static_cast<std::int64_t>(numbers.size())}));
       }
     }
     if (!nested) {
@@ -81,6 +129,17 @@ struct Line {
   bool has_array = false, counts = false, route = false, other_type = false;
   std::optional<std::int64_t> layer, step, token_index, tokens, top_k, experts;
   NumberArray array;
+
+  /// The number that stands under a key; null for a key that names none.
+  std::optional<std::int64_t>* number_under(std::string_view key) {
+    if (key == "layer" || key == "layer_id" || key == "layer_idx") return &layer;
+    if (key == "step") return &step;
+    if (key == "token_idx") return &token_index;
+    if (key == "num_tokens") return &tokens;
+    if (key == "top_k" || key == "topk") return &top_k;
+    if (key == "num_experts") return &experts;
+    return nullptr;
+  }
 
   void clear() {
     has_array = counts = route = other_type = false;
@@ -124,9 +183,12 @@ class JsonLines {
     ondemand::document document = parser_.iterate(
         simdjson::padded_string_view(text.data(), text.size(), text.size() + simdjson::SIMDJSON_PADDING));
     line_.clear();
-    const bool bare = document.type() == ondemand::json_type::array;
+    const ondemand::json_type type = document.type();
+    const bool bare = type == ondemand::json_type::array;
+    if (!bare && type != ondemand::json_type::object)
+      throw std::invalid_argument(fmt::format("{} where an object or an array is expected", type_text(type)));
     if (bare)
-      line_.array.read(document.get_array(), "expert id or count");
+      line_.array.read(document.get_array(), "");
     else
       for (ondemand::field field : document.get_object()) read_field(field);
     if (document.current_location().error() == simdjson::SUCCESS)
@@ -142,30 +204,25 @@ class JsonLines {
   /// Inlined, so that the field stays in registers: through memory it stalls the loop, a third of the time.
   [[gnu::always_inline]] void read_field(ondemand::field& field) {
     const std::string_view key = field.unescaped_key();
-    if (key == "layer" || key == "layer_id" || key == "layer_idx")
-      line_.layer = whole_number(field.value(), "layer");
-    else if (key == "step")
-      line_.step = whole_number(field.value(), "step");
-    else if (key == "token_idx")
-      line_.token_index = whole_number(field.value(), "token_idx");
-    else if (key == "num_tokens")
-      line_.tokens = whole_number(field.value(), "number of tokens");
-    else if (key == "top_k" || key == "topk")
-      line_.top_k = whole_number(field.value(), "top_k");
-    else if (key == "num_experts")
-      line_.experts = whole_number(field.value(), "number of experts");
+    if (std::optional<std::int64_t>* number = line_.number_under(key))
+      *number = whole_number(field.value(), {key});
     else if (key == "type") {
-      line_.route = std::string_view(field.value()) == "route";
+      ondemand::value value = field.value();
+      std::string_view name;
+      if (value.get_string().get(name) != simdjson::SUCCESS) refuse_type(value, "a string", {key});
+      line_.route = name == "route";
       line_.other_type = !line_.route;
     } else if (names_ids(key) || names_counts(key))
-      read_array(field.value(), names_counts(key));
+      read_array(field.value(), key);
   }
 
-  void read_array(ondemand::value value, bool counts) {
+  void read_array(ondemand::value value, std::string_view key) {
     if (line_.has_array) throw std::invalid_argument("more than one array of ids or counts in the line");
-    line_.array.read(value, counts ? "whole count" : "expert id");
+    ondemand::array array;
+    if (value.get_array().get(array) != simdjson::SUCCESS) refuse_type(value, "an array", {key});
+    line_.array.read(array, key);
     line_.has_array = true;
-    line_.counts = counts;
+    line_.counts = names_counts(key);
   }
 
   /// A line without routing: what it says of the model is used, the rest is skipped.

@@ -157,7 +157,7 @@ TEST_CASE("jsonl: each fault with its line", "[trace][bad]") {
   CHECK_THAT(after_a_good_line("{\"layer\": 0, \"topk_ids\": [0, 1, 2]}"),
              Contains(": line 2: 3 expert ids in a row, after rows of 2"));
   CHECK_THAT(after_a_good_line("{\"layer\": 0, \"topk_ids\": [0, 1.5]}"),
-             Contains(": line 2: 1.5 is no expert id"));
+             Contains(": line 2: topk_ids[1]: 1.5 is no whole number"));
   CHECK_THAT(after_a_good_line("{\"layer\": -1, \"topk_ids\": [0, 1]}"),
              Contains("the layer -1 is negative"));
   CHECK_THAT(after_a_good_line("{\"layer\": 0, \"topk_ids\": [0, 1"), Contains(": line 2: "));
@@ -176,6 +176,27 @@ TEST_CASE("jsonl: each fault with its line", "[trace][bad]") {
              Contains("topk is 4, but 2 follow"));
   CHECK_THAT(refusal("t.jsonl", "{\"layer\": 0}\n"), Contains("holds no routing records"));
   CHECK_THAT(refusal("t.jsonl", "{\"tokens_per_expert\": [1, -1]}\n"), Contains("negative"));
+}
+
+TEST_CASE("jsonl: a value of the wrong type, with its key or place", "[trace][bad]") {
+  const auto of = [](const std::string& line) { return refusal("t.jsonl", "\n" + line + "\n"); };
+  CHECK(of(R"({"layer": "model.layers.3", "topk_ids": [0, 1]})") ==
+        ": line 2: layer: a string where a number is expected");
+  for (const std::string key : {"layer_id", "step", "token_idx", "num_tokens", "topk", "num_experts"})
+    CHECK(of("{\"" + key + "\": null, \"topk_ids\": [0, 1]}") ==
+          ": line 2: " + key + ": null where a number is expected");
+  CHECK(of(R"({"step": 2.5, "topk_ids": [0, 1]})") == ": line 2: step: 2.5 is no whole number");
+  CHECK(of(R"({"step": 1e999, "topk_ids": [0, 1]})") == ": line 2: step: a number that cannot be read");
+  CHECK(of(R"({"type": 7, "topk_ids": [0, 1]})") == ": line 2: type: a number where a string is expected");
+  CHECK(of(R"({"topk_ids": "0, 1"})") == ": line 2: topk_ids: a string where an array is expected");
+  CHECK(of(R"({"topk_ids": [0, true]})") == ": line 2: topk_ids[1]: a boolean where a number is expected");
+  CHECK(of(R"({"top_indices": [[0, 1], [2, {}]]})") ==
+        ": line 2: top_indices[1][1]: an object where a number is expected");
+  CHECK(of(R"({"tokens_per_expert": [[[1, 2]]]})") ==
+        ": line 2: tokens_per_expert[0][0]: an array where a number is expected");
+  CHECK(of(R"([3, "a"])") == ": line 2: [1]: a string where a number is expected");
+  CHECK(of("[[3, 4], [5, null]]") == ": line 2: [1][1]: null where a number is expected");
+  CHECK(of("\"text\"") == ": line 2: a string where an object or an array is expected");
 }
 
 TEST_CASE("jsonl: a num_experts that the records contradict", "[trace][bad]") {
