@@ -27,11 +27,28 @@ MeasuredProduct measured_product(const JsonValue& entry) {
   return product;
 }
 
+/// Any JSON file may be named by mistake, benchmarks of other things too: what lacks these keys is one of
+/// them.
+void check_kind(const JsonValue& file) {
+  try {
+    file.at("gpu").text();
+    for (const JsonValue& entry : file.at("cases").elements()) {
+      entry.at("name").text();
+      entry.at("product").text();
+    }
+  } catch (const FileError& error) {
+    throw FileError(
+        error.path(), error.place(),
+        error.reason() + "; expected a file of measured products, such as data/benchmarks/h200.json");
+  }
+}
+
 }  // namespace
 
 Measurements read_measurements(const std::string& path) {
   const nlohmann::json document = read_json_file(path);
   const JsonValue file(path, "", document);
+  check_kind(file);
   Measurements measurements;
   measurements.gpu = file.at("gpu").text();
   for (const JsonValue& entry : file.at("cases").elements())

@@ -62,10 +62,15 @@ TEST_CASE("calibration: what holds no measurements is refused with path, place a
                     folder.path("no_such_benchmark.json") + ": cannot be opened");
   CHECK_THROWS_WITH(calibrate(std::string(300, 'a')), std::string(300, 'a') + ": cannot be opened");
   CHECK(refusal("{") == "byte 2: is not JSON");
-  CHECK(refusal("[]") == ": is no JSON object");
-  CHECK(refusal(R"({"gpu": 200})") == "gpu: is no text");
-  CHECK(refusal(R"({"gpu": "NVIDIA H200"})") == "cases: is missing");
-  CHECK(refusal(R"({"gpu": "NVIDIA H200", "cases": [{"product": "up"}]})") == "cases[0].name: is missing");
+  const std::string another_kind =
+      "; expected a file of measured products, such as data/benchmarks/h200.json";
+  CHECK(refusal("[]") == ": is no JSON object" + another_kind);
+  CHECK(refusal(R"({"gpu": 200})") == "gpu: is no text" + another_kind);
+  CHECK(refusal(R"({"gpu": "NVIDIA H200"})") == "cases: is missing" + another_kind);
+  CHECK(refusal(R"({"gpu": "NVIDIA H200", "cases": [{"product": "up"}]})") ==
+        "cases[0].name: is missing" + another_kind);
+  CHECK(refusal(R"({"gpu": "NVIDIA H200", "cases": [{"name": "a"}]})") ==
+        "cases[0].product: is missing" + another_kind);
   CHECK(refusal(one_case("[0]", "bf16", R"({"dropless": 1})")) == "cases[0].rows_per_expert: has no rows");
   CHECK(refusal(one_case("[-1]", "bf16", R"({"dropless": 1})")) ==
         "cases[0].rows_per_expert[0]: is -1; expected 0..2147483647");
