@@ -89,6 +89,7 @@ Calibration calibrate(const std::string& path) {
     }
   }
   result.model = fit_time_model(result.model, measurements.products);
+  result.model.fitted_on = result.model.hardware.name;
   result.model.fitted_to =
       fmt::format("{} forward products measured on {}", result.products, measurements.gpu);
   return result;

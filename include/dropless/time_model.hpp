@@ -41,6 +41,7 @@ struct TimeModel {
   double peak_fraction = 1, bandwidth_fraction = 1;  ///< of the published figures, reached in practice
   double overhead_us = 0;                            ///< of one product
   std::string fitted_to;                             ///< what the parameters were fitted to; empty: nothing
+  std::string fitted_on = {};                        ///< name of the profile of the GPU measured for that
 };
 
 /// Throws Error unless peak, bandwidth, SMs and both fractions are positive and finite, the overhead not

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "report/record.hpp"
+
 namespace dropless {
 namespace {
 
@@ -78,6 +80,12 @@ std::vector<std::string> report_warnings(const Report& report) {
       warnings.push_back(
           fmt::format("the model's top_k is {}, the trace's {}", model->top_k, report.trace.top_k));
   }
+  if (const auto& time = report.options.time;
+      models_time(report) && !time->fitted_on.empty() && time->fitted_on != time->hardware.name)
+    warnings.push_back(
+        fmt::format("modelled times are the {0}'s, with fractions of peak and bandwidth and an overhead that "
+                    "were measured on the {1}: no {0} was measured",
+                    time->hardware.name, time->fitted_on));
   return warnings;
 }
 

@@ -33,6 +33,7 @@ TEST_CASE("calibration: the error that is reached on the recorded products of th
   const Calibration calibration = calibrate(DROPLESS_DATA_DIR "/benchmarks/h200.json");
   CHECK(calibration.products == 56);
   CHECK(calibration.models == 7);
+  CHECK(calibration.model.fitted_on == "H200");
   // The goal of 10 % holds on average; three parameters do not reach it for every product.
   CHECK(calibration.mean_error < 0.06);
   CHECK(calibration.worst_error < 0.18);

@@ -110,6 +110,22 @@ TEST_CASE("report time: the advice ranks by time, and names no policy without wi
   CHECK(what_to_do(make_report(trace, timed(32, {"dropless"}))).size() == 1);
 }
 
+TEST_CASE("report time: parameters fitted on another GPU are warned of") {
+  MemoryTrace trace(2, 1, {{0, {1, 0}}, {0, {256, 0}}});
+  ReportOptions options = timed(32, {"dropless"});
+  options.time->hardware.name = "A100";
+  options.time->fitted_to = "56 forward products";
+  options.time->fitted_on = "A100";
+  CHECK(make_report(trace, options).warnings.empty());
+  options.time->fitted_on = "H200";
+  const Report other = make_report(trace, options);
+  REQUIRE(other.warnings.size() == 1);
+  CHECK_THAT(other.warnings[0],
+             Catch::Contains("are the A100's, with") && Catch::Contains("measured on the H200: no A100"));
+  options.model.reset();
+  CHECK(make_report(trace, options).warnings.empty());
+}
+
 TEST_CASE("report time: hardware without figures is refused") {
   MemoryTrace trace(2, 1, {{0, {1, 0}}});
   CHECK_THROWS_WITH(make_report(trace, timed(0, {"dropless"})), Catch::Contains("peak is 0"));
