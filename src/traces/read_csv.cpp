@@ -15,6 +15,9 @@
 namespace dropless::traces {
 namespace {
 
+constexpr const char* expert_id_of_cell =
+    "expert id (a cell has its ids between spaces, commas or semicolons, in square brackets or not)";
+
 std::string_view trimmed(std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t");
   if (first == std::string_view::npos) return {};
@@ -54,7 +57,9 @@ class CsvLog {
       if (trimmed(line).empty()) continue;
       split(line, fields_);
       if (fields_.size() != columns_)
-        refuse(fmt::format("{} fields under a header of {}", fields_.size(), columns_));
+        refuse(
+            fmt::format("{} fields under a header of {}{}", fields_.size(), columns_,
+                        fields_.size() > columns_ ? " (a field with commas stands in double quotes)" : ""));
       counts_kind_ ? read_count() : read_token();
     }
     if (counts_kind_) add_counts();
@@ -147,10 +152,11 @@ class CsvLog {
     const std::int64_t of_layer = layer();
     if (!builder_.wants(of_layer)) return;
     ids_of_token_.clear();
-    std::string_view text = fields_[static_cast<std::size_t>(ids_)];
+    std::string_view text = trimmed(fields_[static_cast<std::size_t>(ids_)]);
+    if (text.size() > 1 && text.front() == '[' && text.back() == ']') text = text.substr(1, text.size() - 2);
     while (!text.empty()) {
       const std::size_t end = std::min(text.find_first_of(" ,;"), text.size());
-      if (end > 0) ids_of_token_.push_back(number(text.substr(0, end), "expert id"));
+      if (end > 0) ids_of_token_.push_back(number(text.substr(0, end), expert_id_of_cell));
       text.remove_prefix(std::min(end + 1, text.size()));
     }
     LogRecord record;

@@ -238,6 +238,16 @@ TEST_CASE("csv: each fault with its line", "[trace][bad]") {
   CHECK_THAT(refusal("t.csv", "layer_id,expert_ids\n1,1 2\n1,1\n"),
              Contains(": line 3: 1 expert ids in a row"));
   CHECK_THAT(refusal("t.csv", "layer_id,expert_ids\n1,\n"), Contains("0 expert ids in a row"));
+  CHECK_THAT(refusal("t.csv", "layer_id,expert_ids\n1,[]\n"), Contains("0 expert ids in a row"));
+  CHECK(refusal("t.csv", "layer_id,expert_ids\n1,[2, 4]\n") ==
+        ": line 2: 3 fields under a header of 2 (a field with commas stands in double quotes)");
+  for (const auto& [cell, found] :
+       {std::pair{"[2 4", "[2"}, {"2 4]", "4]"}, {"2|4", "2|4"}, {"[[2 4]]", "[2"}})
+    CHECK(
+        refusal("t.csv", "layer_id,expert_ids\n1," + std::string(cell) + "\n") ==
+        ": line 2: '" + std::string(found) +
+            "' is no expert id (a cell has its ids between spaces, commas or semicolons, in square brackets "
+            "or not)");
 }
 
 TEST_CASE("files that are no traces at all", "[trace][bad]") {

@@ -171,6 +171,17 @@ TEST_CASE("csv: counts by layer and expert, and one token a row", "[trace][csv]"
   CHECK(tokens.rows(3, 1)[52] == 1);
 }
 
+TEST_CASE("csv: a cell's ids between spaces, commas or semicolons, in square brackets or not",
+          "[trace][csv]") {
+  const TemporaryFolder folder;
+  const KeptTrace kept = keep_trace(folder.write("t.csv",
+                                                 "layer_id,expert_ids\n"
+                                                 "0,2;4\n0,2 4\n0,\"2,4\"\n"
+                                                 "0,\"[2, 4]\"\n0,[2 4]\n0, [ 2;4 ] \n0,\" [2,4] \"\n"));
+  CHECK(kept.info.top_k == 2);
+  CHECK(kept.rows(0, 0) == Rows{0, 0, 7, 0, 7});
+}
+
 TEST_CASE("folders: ranks' records of one step, microbatch and layer are one batch", "[trace][folder]") {
   const TemporaryFolder folder;
   const auto record = [](int step, int layer, const std::string& ids) {
