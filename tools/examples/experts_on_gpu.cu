@@ -5,7 +5,7 @@
 #include "dropless/device_block_topology.hpp"
 #include "dropless/expert_products.hpp"
 #include "dropless/permutation.hpp"
-#include "exit_code.hpp"
+#include "gpu_exit_code.hpp"
 #include "toy_layer.hpp"
 
 namespace {
@@ -101,5 +101,5 @@ bool run(Stream stream) {
 }  // namespace
 
 int main() {
-  return exit_code([] { return run(nullptr); });
+  return gpu_exit_code([] { return run(nullptr); });
 }

@@ -7,7 +7,7 @@
 
 #include "device_values.cuh"
 #include "dropless/expert_mlp.hpp"
-#include "exit_code.hpp"
+#include "gpu_exit_code.hpp"
 #include "toy_layer.hpp"
 
 namespace {
@@ -96,5 +96,5 @@ bool run(Stream stream) {
 }  // namespace
 
 int main() {
-  return exit_code([] { return run(nullptr); });
+  return gpu_exit_code([] { return run(nullptr); });
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include "device_values.cuh"
 #include "dropless/expert_mlp.hpp"
-#include "exit_code.hpp"
+#include "gpu_exit_code.hpp"
 #include "toy_training.hpp"
 
 namespace {
@@ -90,5 +90,5 @@ class ExpertsOnGpu {
 }  // namespace
 
 int main() {
-  return exit_code([] { return training::train(ExpertsOnGpu()); });
+  return gpu_exit_code([] { return training::train(ExpertsOnGpu()); });
 }
