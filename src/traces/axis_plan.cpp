@@ -28,6 +28,26 @@ const char* axis_name(Axis axis) { return axis_names.at(static_cast<std::size_t>
 namespace traces {
 namespace {
 
+/// No model has more, so an axis that is longer is not guessed to be the layers'.
+constexpr std::int64_t most_guessed_layers = 256;
+
+int position_of(const std::vector<Axis>& axes, Axis axis) {
+  const auto found = std::find(axes.begin(), axes.end(), axis);
+  return found == axes.end() ? -1 : static_cast<int>(found - axes.begin());
+}
+
+/// The first guess that gives a number of layers which a model may have.
+std::vector<Axis> likely_axes(const std::vector<std::vector<Axis>>& guesses,
+                              const std::vector<std::int64_t>& shape, const ArrayOrigin& origin) {
+  for (const std::vector<Axis>& axes : guesses)
+    if (shape[static_cast<std::size_t>(position_of(axes, Axis::layer))] <= most_guessed_layers) return axes;
+  throw FileError(
+      origin.path, origin.place,
+      fmt::format("the shape {} does not tell which axis is the layers' (more than {} are not "
+                  "guessed): name the axes with --axes, none of them layer where there is one layer",
+                  shape_text(shape), most_guessed_layers));
+}
+
 std::vector<Axis> default_axes(const std::vector<std::int64_t>& shape, const ArrayOrigin& origin) {
   switch (shape.size()) {
     case 0:
@@ -38,9 +58,14 @@ std::vector<Axis> default_axes(const std::vector<std::int64_t>& shape, const Arr
     case 2:
       return {Axis::token, Axis::slot};
     case 3:
-      return {Axis::token, Axis::layer, Axis::slot};
+      // vLLM's routed experts, else layers stacked one upon the other.
+      return likely_axes({{Axis::token, Axis::layer, Axis::slot}, {Axis::layer, Axis::token, Axis::slot}},
+                         shape, origin);
     case 4:
-      return {Axis::layer, Axis::sequence, Axis::position, Axis::slot};
+      // Our own traces, else gpt-oss's.
+      return likely_axes({{Axis::layer, Axis::sequence, Axis::position, Axis::slot},
+                          {Axis::sequence, Axis::position, Axis::layer, Axis::slot}},
+                         shape, origin);
     default:
       throw FileError(
           origin.path, origin.place,
@@ -53,11 +78,6 @@ std::vector<Axis> default_batch_axes(const std::vector<Axis>& axes) {
   for (const Axis axis : {Axis::sequence, Axis::step})
     if (std::find(axes.begin(), axes.end(), axis) != axes.end()) return {axis};
   return {};
-}
-
-int position_of(const std::vector<Axis>& axes, Axis axis) {
-  const auto found = std::find(axes.begin(), axes.end(), axis);
-  return found == axes.end() ? -1 : static_cast<int>(found - axes.begin());
 }
 
 }  // namespace

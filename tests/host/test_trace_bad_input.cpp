@@ -71,8 +71,10 @@ TEST_CASE("npy: an axis too long to be the layers'", "[trace][bad]") {
     return npy_bytes("|u1", "(2, " + std::to_string(layers) + ", 1)",
                      std::string(static_cast<std::size_t>(2 * layers), '\1'));
   };
-  CHECK(refusal("t.npy", of_layers(4096)) == "");
-  CHECK(refusal("t.npy", of_layers(4097)) ==
+  TraceOptions options;
+  options.axes = {Axis::token, Axis::layer, Axis::slot};
+  CHECK(refusal("t.npy", of_layers(4096), options) == "");
+  CHECK(refusal("t.npy", of_layers(4097), options) ==
         ": 4097 layers; at most 4096 are believed (which axis is the layers'? token,layer,slot was read)");
 }
 

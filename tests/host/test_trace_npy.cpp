@@ -1,8 +1,11 @@
 // .npy traces: number types, memory orders, header versions, axes and batches.
+#include <functional>
 #include <limits>
+#include <numeric>
 
 #include "catch.hpp"
 #include "trace_files.hpp"
+#include "traces/array_spec.hpp"
 
 using namespace dropless;
 using Rows = std::vector<std::int64_t>;
@@ -94,6 +97,36 @@ TEST_CASE("npy: default axes by the number of dimensions", "[trace][npy]") {
   CHECK(own.rows(0, 1) == Rows{0, 2});
   CHECK(own.info.experts_inferred);
   CHECK(own.info.assumptions.size() == 2);
+}
+
+TEST_CASE("npy: an axis of more than 256 is not guessed to be the layers'", "[trace][npy]") {
+  const TemporaryFolder folder;
+  const auto of_shape = [&](const std::vector<std::int64_t>& shape) {
+    const auto ids = std::accumulate(shape.begin(), shape.end(), std::size_t{1}, std::multiplies<>());
+    return folder.write("a.npy", npy_bytes("|u1", traces::shape_text(shape), std::string(ids, '\1')));
+  };
+  const auto axes_read = [](const std::string& path) {
+    const std::string note = open_trace(path)->info().assumptions.at(0);
+    const std::size_t begin = note.find("to be ") + 6;
+    return note.substr(begin, note.find(" (state") - begin);
+  };
+  CHECK(axes_read(of_shape({4, 256, 2})) == "token,layer,slot");
+  CHECK(axes_read(of_shape({4, 257, 2})) == "layer,token,slot");
+  CHECK(axes_read(of_shape({1000, 48, 2})) == "token,layer,slot");
+  CHECK(axes_read(of_shape({256, 2, 3, 2})) == "layer,sequence,position,slot");
+  CHECK(axes_read(of_shape({257, 2, 3, 2})) == "sequence,position,layer,slot");
+  const KeptTrace stacked = keep_trace(of_shape({4, 4096, 2}));
+  CHECK(stacked.info.layers == Rows{0, 1, 2, 3});
+  CHECK(stacked.batches.at({3, 0}).tokens == 4096);
+
+  const std::string neither = of_shape({257, 258, 2});
+  CHECK_THROWS_WITH(
+      open_trace(neither),
+      neither +
+          ": the shape (257, 258, 2) does not tell which axis is the layers' (more than 256 are "
+          "not guessed): name the axes with --axes, none of them layer where there is one layer");
+  CHECK(keep_trace(neither, with_axes({Axis::sequence, Axis::position, Axis::slot})).batches.size() == 257);
+  CHECK(keep_trace(neither, with_axes({Axis::token, Axis::layer, Axis::slot})).info.layers.size() == 258);
 }
 
 TEST_CASE("npy: counts by layer, step and rank; steps are batches and ranks are summed", "[trace][npy]") {
