@@ -14,8 +14,9 @@ namespace {
 
 std::string without_spaces(const std::string& label) {
   std::string letters;
-  for (const unsigned char letter : label)
-    if (letter != ' ' && letter != '_') letters += static_cast<char>(std::tolower(letter));
+  for (const char letter : label)
+    if (letter != ' ' && letter != '_')
+      letters += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
   return letters;
 }
 
