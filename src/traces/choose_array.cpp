@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "dropless/error.hpp"
+#include "traces/known_names.hpp"
 #include "traces/line_reader.hpp"
 
 namespace dropless::traces {
@@ -17,18 +18,12 @@ std::vector<std::size_t> those(const std::vector<NamedArray>& arrays, Fits fits)
   return found;
 }
 
-bool names_routing(const std::string& name) {
-  for (const char* known : {"topk_ids", "topk_idx", "top_indices", "routed_experts", "expert_ids",
-                            "logical_count", "tokens_per_expert", "rows_per_expert"})
-    if (name == known) return true;
-  return false;
-}
-
 }  // namespace
 
 std::size_t choose_array(const std::vector<NamedArray>& arrays, const std::string& path) {
   if (arrays.empty()) throw FileError(path, "", "holds no arrays");
-  const auto named = those(arrays, [](const NamedArray& array) { return names_routing(array.name); });
+  const auto named = those(
+      arrays, [](const NamedArray& array) { return names_ids(array.name) || names_counts(array.name); });
   if (named.size() == 1) return named[0];
   if (arrays.size() == 1) return 0;
   const auto integers = those(arrays, [](const NamedArray& array) { return array.integers; });

@@ -35,7 +35,9 @@ bool is_whole_value(std::string_view text) {
   throw FileError(
       file.path(), "",
       "a pickle (.pt, .pkl) runs code when it is loaded, so it is not read; convert it where you trust it: "
-      "python -c \"import torch, numpy; numpy.save('trace.npy', torch.load('trace.pt')['logical_count'])\"");
+      "python -c \"import torch, numpy; numpy.save('trace.npy', torch.load('trace.pt', "
+      "map_location='cpu'))\" "
+      "(add ['key'] after torch.load(...) where the file is a dict)");
 }
 
 }  // namespace
@@ -53,8 +55,9 @@ std::string detect_format(const FileBytes& file) {
   if (start.size() > 1 && start[0] == '\x80' && start[1] >= 2 && start[1] <= 5) refuse_pickle(file);
   if (starts_with("\x93NUMPY")) return "npy";
   if (starts_with("PK\x03\x04") || starts_with("PK\x05\x06")) return "npz";
-  // The text that a safetensors header is follows its length in 8 bytes.
-  if (start.size() > 8 && start[8] == '{' && start[0] != '{' && start[0] != '[') {
+  // The text that a safetensors header is follows its length in 8 bytes, which as text are longer than any
+  // file.
+  if (start.size() > 8 && start[8] == '{') {
     std::uint64_t length = 0;
     std::memcpy(&length, start.data(), 8);
     if (length <= static_cast<std::uint64_t>(file.size()) - 8) return "safetensors";

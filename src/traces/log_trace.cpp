@@ -5,6 +5,7 @@
 
 #include "traces/array_trace.hpp"
 #include "traces/batch_log.hpp"
+#include "traces/known_names.hpp"
 #include "traces/workers.hpp"
 
 namespace dropless::traces {
@@ -15,9 +16,7 @@ class LogTrace : public Trace {
   LogTrace(BatchLog log, TraceInfo info, const TraceOptions& options)
       : log_(std::move(log)), info_(std::move(info)) {
     if (log_.layers.empty())
-      throw FileError(
-          info_.path, "",
-          "holds no routing records (ids under topk_ids, ..., or counts under tokens_per_expert, ...)");
+      throw FileError(info_.path, "", "holds no routing records (" + known_names_text() + ")");
     info_.counts_only = log_.counts;
     info_.top_k = log_.top_k > 0 ? log_.top_k : options.top_k > 0 ? options.top_k : info_.top_k;
     info_.cumulative = info_.cumulative && !options.batched;

@@ -9,6 +9,7 @@
 
 #include "traces/array_trace.hpp"
 #include "traces/axis_plan.hpp"
+#include "traces/known_names.hpp"
 #include "traces/readers.hpp"
 
 namespace dropless::traces {
@@ -18,15 +19,6 @@ using nlohmann::json;
 
 constexpr std::size_t most_dimensions = 8;
 constexpr int deepest_document = 256;
-
-bool names_counts(const std::string& key) {
-  return key == "logical_count" || key == "tokens_per_expert" || key == "rows_per_expert" ||
-         key == "exp_counts";
-}
-bool names_ids(const std::string& key) {
-  return key == "topk_ids" || key == "topk_idx" || key == "top_indices" || key == "routed_experts" ||
-         key == "expert_ids";
-}
 
 /// Nested arrays of numbers as they are read: their shape, and the numbers in order.
 class NestedNumbers {
@@ -239,9 +231,7 @@ std::unique_ptr<Trace> open_json(const FilePointer& file, const TraceOptions& op
   json::sax_parse(Characters(&buffer), Characters(), &events);
   const NestedNumbers& numbers = events.numbers();
   if (!numbers.found())
-    throw FileError(
-        file->path(), "",
-        "no array of numbers, and no key logical_count, tokens_per_expert, rows_per_expert or topk_ids");
+    throw FileError(file->path(), "", "neither an array of numbers nor an object with " + known_names_text());
   ArrayOrigin origin;
   origin.path = file->path();
   origin.format = numbers.key().empty() ? "json" : "json (" + numbers.key() + ")";

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "traces/axis_plan.hpp"
+#include "traces/known_names.hpp"
 #include "traces/line_reader.hpp"
 #include "traces/log_builder.hpp"
 #include "traces/readers.hpp"
@@ -18,15 +19,6 @@ namespace dropless::traces {
 namespace {
 
 namespace ondemand = simdjson::ondemand;
-
-/// What a producer calls the ids of a record's tokens, and a record's counts.
-bool names_ids(std::string_view key) {
-  return key == "topk_ids" || key == "top_indices" || key == "topk_idx" || key == "expert_ids";
-}
-bool names_counts(std::string_view key) {
-  return key == "tokens_per_expert" || key == "rows_per_expert" || key == "exp_counts" ||
-         key == "logical_count";
-}
 
 /// Out of the way of the code that reads well-formed records.
 [[noreturn]] void contradiction(const char* key, std::int64_t stated, std::int64_t found) {

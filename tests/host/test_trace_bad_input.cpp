@@ -134,7 +134,10 @@ TEST_CASE("safetensors: damaged headers and tensors outside the file", "[trace][
 TEST_CASE("json: ragged rows, missing keys, deep nesting and what is no number", "[trace][bad]") {
   CHECK_THAT(refusal("t.json", "[[1, 2], [3]]"), Contains(": [1]: ragged: 1 elements after arrays of 2"));
   CHECK_THAT(refusal("t.json", "[[1, 2], 3]"), Contains("numbers beside arrays"));
-  CHECK_THAT(refusal("t.json", "{\"counts\": [1]}"), Contains("no key logical_count"));
+  CHECK(refusal("t.json", "{\"counts\": [1]}") ==
+        ": neither an array of numbers nor an object with ids under topk_ids, topk_idx, top_indices, "
+        "expert_ids, routed_experts, or counts under tokens_per_expert, rows_per_expert, exp_counts, "
+        "logical_count");
   CHECK_THAT(refusal("t.json", "{\"logical_count\": [1, null]}"),
              Contains("logical_count[1]: null where a number"));
   CHECK_THAT(refusal("t.json", "{\"logical_count\": [1, NaN]}"), Contains("not valid JSON"));
@@ -176,7 +179,8 @@ TEST_CASE("jsonl: each fault with its line", "[trace][bad]") {
              Contains("num_tokens is 3, but 2 follow"));
   CHECK_THAT(refusal("t.jsonl", "{\"topk\": 4, \"top_indices\": [[0, 1], [2, 1]]}\n"),
              Contains("topk is 4, but 2 follow"));
-  CHECK_THAT(refusal("t.jsonl", "{\"layer\": 0}\n"), Contains("holds no routing records"));
+  CHECK_THAT(refusal("t.jsonl", "{\"layer\": 0}\n"),
+             Contains("holds no routing records (ids under topk_ids, topk_idx, "));
   CHECK_THAT(refusal("t.jsonl", "{\"tokens_per_expert\": [1, -1]}\n"), Contains("negative"));
 }
 
@@ -256,7 +260,12 @@ TEST_CASE("files that are no traces at all", "[trace][bad]") {
   CHECK_THAT(refusal("empty.npy", ""), Contains("an empty file"));
   CHECK_THAT(refusal("t.bin", "hello\x01\xffworld"),
              Contains("byte 0: no trace format begins with 'hello??world'"));
-  CHECK_THAT(refusal("t.pt", "PK\x03\x04"), Contains("a pickle (.pt, .pkl) runs code"));
+  CHECK(
+      refusal("t.pt", "PK\x03\x04") ==
+      ": a pickle (.pt, .pkl) runs code when it is loaded, so it is not read; convert it where you trust it: "
+      "python -c \"import torch, numpy; numpy.save('trace.npy', torch.load('trace.pt', "
+      "map_location='cpu'))\" "
+      "(add ['key'] after torch.load(...) where the file is a dict)");
   CHECK_THAT(refusal("t.dat", "\x80\x02}q"), Contains("a pickle"));
   CHECK_THROWS_WITH(open_trace("/no/such/file"), "/no/such/file: No such file or directory");
   const TemporaryFolder empty;

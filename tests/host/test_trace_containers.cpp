@@ -96,3 +96,27 @@ TEST_CASE("json: counts, ids and plain arrays, and what an object says beside th
   CHECK(ids.rows(0, 0) == Rows{1, 2, 1, 0, 0, 0, 0, 0});
   CHECK_FALSE(ids.info.experts_inferred);
 }
+
+TEST_CASE("a known name is known in every container", "[trace][json]") {
+  const TemporaryFolder folder;
+  for (const std::string name : {"topk_ids", "topk_idx", "top_indices", "expert_ids", "routed_experts"}) {
+    const std::string text = "{\"" + name + "\": [[0, 1], [1, 2]]}";
+    for (const char* file : {"i.json", "i.jsonl"})
+      CHECK(keep_trace(folder.write(file, text)).rows(0, 0) == Rows{1, 2, 1});
+    const std::string header = "{\"" + name + R"(":{"dtype":"I64","shape":[1,2],"data_offsets":[0,16]},)" +
+                               R"("other":{"dtype":"I64","shape":[1],"data_offsets":[16,24]}})";
+    CHECK(keep_trace(
+              folder.write("i.safetensors", safetensors_bytes(header, raw_bytes<std::int64_t>({0, 1, 9}))))
+              .rows(0, 0) == Rows{1, 1});
+  }
+  for (const std::string name : {"tokens_per_expert", "rows_per_expert", "exp_counts", "logical_count"}) {
+    const std::string text = "{\"" + name + "\": [4, 5]}";
+    for (const char* file : {"c.json", "c.jsonl"})
+      CHECK(keep_trace(folder.write(file, text)).rows(0, 0) == Rows{4, 5});
+    const std::string header = "{\"" + name + R"(":{"dtype":"I64","shape":[2],"data_offsets":[0,16]},)" +
+                               R"("other":{"dtype":"I64","shape":[1],"data_offsets":[16,24]}})";
+    CHECK(keep_trace(
+              folder.write("c.safetensors", safetensors_bytes(header, raw_bytes<std::int64_t>({4, 5, 9}))))
+              .rows(0, 0) == Rows{4, 5});
+  }
+}
