@@ -145,14 +145,18 @@ class DocumentEvents : public nlohmann::json_sax<json> {
     if (numbers_.inside()) numbers_.number(value);
     if (depth_ == 1 && in_object_ && value > 0) {
       if (key_ == "num_experts") experts = value;
-      if (key_ == "top_k" || key_ == "topk") top_k = value;
+      if (names_top_k()) top_k = value;
     }
     return true;
   }
   bool other(const char* what) {
-    if (numbers_.inside()) numbers_.refuse(fmt::format("{} where a number is expected", what));
-    return true;
+    const bool of_the_model = depth_ == 1 && in_object_ && (key_ == "num_experts" || names_top_k());
+    if (!numbers_.inside() && !of_the_model) return true;
+    const std::string reason = fmt::format("{} where a number is expected", what);
+    if (of_the_model) throw FileError(path_, key_, reason);
+    numbers_.refuse(reason);
   }
+  bool names_top_k() const { return key_ == "top_k" || key_ == "topk"; }
 
   const std::string& path_;
   NestedNumbers numbers_;

@@ -140,6 +140,16 @@ TEST_CASE("json: ragged rows, missing keys, deep nesting and what is no number",
         "logical_count");
   CHECK_THAT(refusal("t.json", "{\"logical_count\": [1, null]}"),
              Contains("logical_count[1]: null where a number"));
+  CHECK(refusal("t.json", "{\"num_experts\": \"64\", \"topk_ids\": [[1, 2]]}") ==
+        ": num_experts: a string where a number is expected");
+  CHECK(refusal("t.json", "{\"topk_ids\": [[1, 2]], \"topk\": null}") ==
+        ": topk: null where a number is expected");
+  CHECK(refusal("t.json", "{\"num_experts\": 4, \"exp_counts\": [1, 2, 3]}") ==
+        ": exp_counts: rows of 3 counts, but the file says that num_experts is 4");
+  CHECK(refusal("t.json", "{\"num_experts\": 4, \"topk_ids\": [[1, 9]]}") ==
+        ": topk_ids: element [0, 1]: expert id 9 with 4 experts");
+  CHECK(refusal("t.json", "{\"top_k\": 3, \"topk_ids\": [[1, 2]]}") ==
+        ": topk_ids: rows of 2 expert ids, but the file says that top_k is 3");
   CHECK_THAT(refusal("t.json", "{\"logical_count\": [1, NaN]}"), Contains("not valid JSON"));
   CHECK_THAT(refusal("t.json", "{\"logical_count\": [1, 0.5]}"),
              Contains("logical_count[1]: 0.5 is no whole number"));
