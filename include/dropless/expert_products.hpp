@@ -90,8 +90,8 @@ struct ProductOptions {
   /// The caller's promise that nothing else that takes tiles from rows.tile_counter (products and layers on
   /// these ExpertRows or a copy of them, where they are told the same) runs at the same time. The Hopper
   /// kernels' blocks then take their tiles from that counter as they get free, where they keep to a fixed
-  /// order otherwise: 2 % faster over the benchmark's products, a tenth where k is long and experts are
-  /// skewed. Every product leaves the counter at zero. No bits depend on it.
+  /// order otherwise, which is faster most where k is long and experts are skewed
+  /// (data/benchmarks/hopper_notes.md). Every product leaves the counter at zero. No bits depend on it.
   bool exclusive_rows = false;
 };
 

@@ -57,13 +57,14 @@ ArrayTrace::ArrayTrace(ArraySpec array, ArrayOrigin origin, const TraceOptions& 
   opened_.info.top_k = plan.counts ? stated_top_k : opened_.array.extent(plan.row);
   if (!plan.counts && opened_.info.top_k < 1)
     throw FileError(opened_.origin.path, opened_.origin.place, "the slot axis is empty");
-  if (!plan.counts && options.top_k == 0 && stated_top_k > 0 && stated_top_k != opened_.info.top_k)
-    throw FileError(opened_.origin.path, opened_.origin.place,
-                    fmt::format("rows of {} expert ids, but the file says that top_k is {}",
-                                opened_.info.top_k, stated_top_k));
-  if (!plan.counts && stated_top_k > 0 && stated_top_k != opened_.info.top_k)
+  if (!plan.counts && stated_top_k > 0 && stated_top_k != opened_.info.top_k) {
+    if (options.top_k == 0)
+      throw FileError(opened_.origin.path, opened_.origin.place,
+                      fmt::format("rows of {} expert ids, but the file says that top_k is {}",
+                                  opened_.info.top_k, stated_top_k));
     throw Error("top_k", std::to_string(stated_top_k),
                 fmt::format("{}, the extent of the slot axis", opened_.info.top_k));
+  }
   select_layers(options);
   settle_experts(options);
 }
@@ -97,13 +98,14 @@ void ArrayTrace::settle_experts(const TraceOptions& options) {
   experts = options.experts > 0 ? options.experts : opened_.origin.experts;
   if (opened_.array.plan.counts) {
     const std::int64_t in_file = opened_.array.extent(opened_.array.plan.row);
-    if (options.experts == 0 && experts > 0 && experts != in_file)
-      throw FileError(
-          opened_.origin.path, opened_.origin.place,
-          fmt::format("rows of {} counts, but the file says that num_experts is {}", in_file, experts));
-    if (experts > 0 && experts != in_file)
+    if (experts > 0 && experts != in_file) {
+      if (options.experts == 0)
+        throw FileError(
+            opened_.origin.path, opened_.origin.place,
+            fmt::format("rows of {} counts, but the file says that num_experts is {}", in_file, experts));
       throw Error("experts", std::to_string(experts),
                   fmt::format("{}, the extent of the expert axis", in_file));
+    }
     experts = in_file;
   } else if (experts == 0) {
     // An id of 2^63 - 1 is refused as one too many all the same.

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 #include "dropless/error.hpp"
 
@@ -34,10 +35,14 @@ void read_fully(int descriptor, const std::string& path, std::int64_t offset, vo
   }
 }
 
-/// A file without a name in the temporary folder: it vanishes with its descriptor.
+/// A file without a name in the temporary folder: it vanishes with its descriptor. -1, and errno says why.
 int open_temporary() {
-  const char* folder = std::getenv("TMPDIR");
-  std::string name = std::string(folder && *folder ? folder : "/tmp") + "/dropless-XXXXXX";
+  std::error_code error;
+  std::string name = (std::filesystem::temp_directory_path(error) / "dropless-XXXXXX").string();
+  if (error) {
+    errno = error.value();
+    return -1;
+  }
   const int descriptor = ::mkstemp(name.data());
   if (descriptor >= 0) ::unlink(name.c_str());
   return descriptor;

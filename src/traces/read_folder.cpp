@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 
 #include "traces/readers.hpp"
 
@@ -32,7 +33,16 @@ constexpr Producer producers[] = {
     {"", ".jsonl", "jsonl", "logs", parse_jsonl},
 };
 
+bool is_rank_of(const Producer& producer, const std::string& name) {
+  return has(name, producer.start, producer.end) && name.find("_raw") == std::string::npos;
+}
+
 }  // namespace
+
+bool may_be_ranks_file(const std::string& name) {
+  return std::any_of(std::begin(producers), std::end(producers),
+                     [&](const Producer& producer) { return is_rank_of(producer, name); });
+}
 
 std::unique_ptr<Trace> open_folder(const std::string& path, const TraceOptions& options) {
   std::vector<std::string> names;
@@ -46,7 +56,7 @@ std::unique_ptr<Trace> open_folder(const std::string& path, const TraceOptions& 
     if (!options.format.empty() && options.format != producer.format) continue;
     std::vector<ParsedLog> ranks;
     for (const std::string& name : names) {
-      if (!has(name, producer.start, producer.end) || name.find("_raw") != std::string::npos) continue;
+      if (!is_rank_of(producer, name)) continue;
       const auto file = std::make_shared<FileBytes>((fs::path(path) / name).string());
       if (file->size() == 0) throw FileError(file->path(), "", "an empty file");
       ranks.push_back(producer.parse(file, options));

@@ -30,6 +30,8 @@ ParsedLog parse_iteration_counts(const FilePointer& file, const TraceOptions& op
 
 /// A folder of per-rank files: JSON lines, CSV counts, or TensorRT-LLM's expert statistic.
 std::unique_ptr<Trace> open_folder(const std::string& path, const TraceOptions& options);
+/// Whether open_folder() may read a file of that name.
+bool may_be_ranks_file(const std::string& name);
 
 /// The format of a file from its first bytes, or from its extension where they do not say. Throws FileError
 /// for what is no trace, pickles among it.

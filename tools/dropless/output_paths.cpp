@@ -1,4 +1,4 @@
-// Files are compared before anything is opened.
+// Which outputs would take the place of an input, found out before anything is opened.
 #include "output_paths.hpp"
 
 #include <fmt/format.h>
@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "dropless/error.hpp"
+#include "traces/readers.hpp"
 
 namespace {
 
@@ -20,16 +21,14 @@ bool same_file(const std::string& a, const std::string& b) {
          fs::weakly_canonical(fs::absolute(b, ignored), ignored);
 }
 
-/// The input itself, or each file of a folder whose ending is that of a rank's file.
+/// The input itself, or each file of a folder that may be a rank's.
 std::vector<NamedPath> files_of(const NamedPath& input) {
   std::error_code ignored;
   if (!fs::is_directory(input.path, ignored)) return {input};
   std::vector<NamedPath> files;
-  for (const fs::directory_entry& entry : fs::directory_iterator(input.path, ignored)) {
-    const fs::path ending = entry.path().extension();
-    if (ending == ".csv" || ending == ".jsonl" || ending == ".safetensors")
+  for (const fs::directory_entry& entry : fs::directory_iterator(input.path, ignored))
+    if (dropless::traces::may_be_ranks_file(entry.path().filename().string()))
       files.push_back({"in the folder of " + input.name, entry.path().string()});
-  }
   return files;
 }
 
