@@ -1,5 +1,6 @@
 // Block-sparse matrices written out as dense ones and gathered back: elements move as bit patterns.
 #include "block_sparse_checks.hpp"
+#include "current_device.hpp"
 #include "launch.cuh"
 
 namespace dropless {
@@ -98,6 +99,7 @@ void gather(const DenseMatrix& matrix, const BlockSparseMatrix& out, Stream stre
 
 void to_dense(const BlockSparseMatrix& matrix, const DenseMatrix& out, Stream stream) {
   check_to_dense(matrix, out);
+  check_current_device(matrix.offsets, "matrix.offsets");
   if (element_bytes(out.type) == 2)
     scatter<std::uint16_t>(matrix, out, stream);
   else
@@ -106,6 +108,7 @@ void to_dense(const BlockSparseMatrix& matrix, const DenseMatrix& out, Stream st
 
 void from_dense(const DenseMatrix& matrix, const BlockSparseMatrix& out, Stream stream) {
   check_from_dense(matrix, out);
+  check_current_device(out.row_indices, "out.row_indices");
   if (element_bytes(out.type) == 2)
     gather<std::uint16_t>(matrix, out, stream);
   else

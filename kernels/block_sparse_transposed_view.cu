@@ -4,6 +4,7 @@
 #include <cub/device/device_radix_sort.cuh>
 
 #include "block_sparse_checks.hpp"
+#include "current_device.hpp"
 #include "device_memory_layout.hpp"
 #include "launch.cuh"
 
@@ -102,6 +103,8 @@ BlockSparseMatrix with_transposed_view(const BlockSparseMatrix& matrix, void* me
                  "matrix.column_indices");
   DeviceMemoryLayout view_layout(memory, memory_bytes, view_bytes, "memory");
   DeviceMemoryLayout sort_layout(workspace, workspace_bytes, needed_workspace, "workspace");
+  check_current_device(matrix.row_indices, "matrix.row_indices");
+  check_current_device(memory, "memory");
   const auto blocks = static_cast<std::int32_t>(matrix.nonzero_blocks);
   std::size_t bytes = sort_bytes(block_columns, blocks);
   const ViewArrays view = lay_out_view(view_layout, block_columns, blocks);

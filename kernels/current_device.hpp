@@ -1,4 +1,4 @@
-// Refuses a topology that was built on another GPU.
+// Refuses rows and patterns that lie in the memory of another GPU.
 #pragma once
 #include <string>
 

@@ -2,6 +2,7 @@
 #include "dropless/expert_products.hpp"
 
 #include "chosen_path.hpp"
+#include "current_device.hpp"
 #include "product_arguments.hpp"
 #include "product_checks.hpp"
 
@@ -36,9 +37,17 @@ RowsTransposedByRows rows_transposed_by_rows(const ExpertRows& rows, const RowsV
   return {rows_of_product(rows, options), a, b, dw, options.accumulate, multiprocessors(options.sm_limit)};
 }
 
+/// All that the host can see: the arguments, and on which GPU the rows were laid out. An operand may lie in
+/// another GPU's memory where the current one can reach it.
+template <class Product>
+void check(const Product& product) {
+  product_checks::check(product);
+  check_current_device(product.rows.row_begin, "rows.row_begin");
+}
+
 template <class Product>
 void run(const Product& product, bool nothing_to_do, KernelPath wanted, Stream stream) {
-  product_checks::check(product);
+  check(product);
   if (nothing_to_do) return;
   if (chosen_path(product, wanted, "options.path") == KernelPath::sm90)
     launch_sm90(product, stream);
@@ -48,7 +57,7 @@ void run(const Product& product, bool nothing_to_do, KernelPath wanted, Stream s
 
 template <class Product>
 KernelPath checked_path(const Product& product) {
-  product_checks::check(product);
+  check(product);
   return possible_path(product);
 }
 

@@ -9,8 +9,9 @@
 // (multiples of 16 bytes are fastest). The products take the Hopper kernels (sm90) for bf16 and fp16 in
 // blocks of 64 and 128 where every base and leading dimension is a multiple of 16 bytes, a dense output's
 // stored rows are a multiple of 8 elements long, and no extent reaches 2^30. An output shares no memory with
-// an input. What the host can see is checked before anything is launched, and Error names the argument;
-// indices in device memory are the caller's promise.
+// an input. What the host can see is checked before anything is launched, and Error names the argument; a
+// pattern whose indices lie in the memory of a GPU other than the current one is refused. What the indices in
+// device memory say is the caller's promise.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -27,6 +28,10 @@ namespace dropless {
 /// column column_indices[q]; blocks are ordered by block row, then by column. The transposed view lists the
 /// same blocks in the order of block columns: entry i has block row column_indices_transposed[i] and block
 /// block_offsets_transposed[i].
+///
+/// `block` is the one that the arrays were built for (DeviceBlockTopology::matrix fills it in). Another is
+/// refused where it does not divide rows and columns or where they have no room for nonzero_blocks such
+/// blocks; beyond that the host sees no difference.
 struct BlockSparseMatrix {
   ElementType type = ElementType::bf16;
   std::int64_t block = 128;
@@ -92,7 +97,8 @@ std::size_t transposed_view_workspace_bytes(std::int64_t rows, std::int64_t colu
 /// The same matrix with a transposed view, built on `stream` from row_indices and column_indices by a stable
 /// sort into `memory` (16-byte aligned, which must outlive the result). `workspace` is free again once the
 /// stream has passed. For any pattern whose number of blocks the host knows: `matrix.counts` must be null. (A
-/// topology over a row layout has its view already.) Throws Error for short memory and null arrays.
+/// topology over a row layout has its view already.) Throws Error for short memory, null arrays, and indices
+/// or `memory` of another GPU than the current one.
 BlockSparseMatrix with_transposed_view(const BlockSparseMatrix& matrix, void* memory,
                                        std::size_t memory_bytes, void* workspace, std::size_t workspace_bytes,
                                        Stream stream);

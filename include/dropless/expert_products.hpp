@@ -14,7 +14,8 @@
 // capturable in a CUDA graph. Same input, same bits. A row's result bits do not depend on any other row
 // (weight gradients promise run-to-run bits only). Float accumulation over k in ascending order. Rows outside
 // every expert and columns past an expert's width are neither read for a result nor written. Arguments are
-// checked before anything is launched.
+// checked before anything is launched, and Error names the one that is refused; so are ExpertRows that lie in
+// the memory of a GPU other than the current one.
 #pragma once
 #include <cstddef>
 #include <cstdint>

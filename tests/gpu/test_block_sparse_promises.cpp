@@ -7,6 +7,8 @@
 #include "device_stream.hpp"
 #include "kernel_paths.hpp"
 #include "matrix_fixtures.hpp"
+#include "refused_argument.hpp"
+#include "second_gpu.hpp"
 
 using namespace dropless;
 using namespace dropless::test;
@@ -177,15 +179,32 @@ TEST_CASE("a refused block-sparse call writes nothing", "[block_sparse][small]")
 }
 
 TEST_CASE("a topology of another GPU is refused", "[block_sparse]") {
-  int devices = 0;
-  DROPLESS_CUDA_CHECK(cudaGetDeviceCount(&devices));
-  if (devices < 2) {
-    WARN("skipped: needs two GPUs");
-    return;
-  }
-  Verbs verbs(ElementType::bf16);
-  DROPLESS_CUDA_CHECK(cudaSetDevice(1));
-  CHECK_THROWS_AS(verbs.enqueue(nullptr), Error);
-  CHECK_THROWS_AS(dsd(verbs.sparse.view(), verbs.right.view(), verbs.dsd_out.view(), nullptr), Error);
-  DROPLESS_CUDA_CHECK(cudaSetDevice(0));
+  const Verbs verbs(ElementType::bf16);
+  const DeviceDense dense(ElementType::bf16, 512, 384, false, 0, Fill::random, 5);
+  const BlockSparseMatrix matrix = verbs.sparse.view();
+  const std::size_t view_bytes = transposed_view_bytes(512, 384, 32, matrix.nonzero_blocks);
+  const DeviceBuffer<unsigned char> view(view_bytes),
+      workspace(transposed_view_workspace_bytes(512, 384, 32, matrix.nonzero_blocks));
+  with_second_gpu_current([&] {
+    CHECK(refused_argument([&] {
+            sdd(verbs.tall.view(), transposed(verbs.right.view()), verbs.sparse_out.view(), nullptr);
+          }) == "the block-sparse matrix's indices");
+    CHECK(refused_argument([&] { dsd(matrix, verbs.right.view(), verbs.dsd_out.view(), nullptr); }) ==
+          "the block-sparse matrix's indices");
+    CHECK(refused_argument([&] { dds(verbs.left.view(), matrix, verbs.dds_out.view(), nullptr); }) ==
+          "the block-sparse matrix's indices");
+    CHECK(refused_argument([&] { to_dense(matrix, dense.view(), nullptr); }) == "matrix.offsets");
+    CHECK(refused_argument([&] { from_dense(dense.view(), matrix, nullptr); }) == "out.row_indices");
+    const auto build = [&](const BlockSparseMatrix& pattern, void* memory) {
+      with_transposed_view(pattern, memory, view_bytes, workspace.data(), workspace.bytes(), nullptr);
+    };
+    CHECK(refused_argument([&] { build(matrix, view.data()); }) == "matrix.row_indices");
+    // A pattern of this GPU, but memory of the other one.
+    const DeviceBuffer<std::int32_t> row_indices(static_cast<std::size_t>(matrix.nonzero_blocks)),
+        column_indices(row_indices.size());
+    BlockSparseMatrix here = matrix;
+    here.row_indices = row_indices.data();
+    here.column_indices = column_indices.data();
+    CHECK(refused_argument([&] { build(here, view.data()); }) == "memory");
+  });
 }

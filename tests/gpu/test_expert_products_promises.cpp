@@ -9,6 +9,7 @@
 #include "product_case.hpp"
 #include "refused_argument.hpp"
 #include "routing.hpp"
+#include "second_gpu.hpp"
 
 using namespace dropless;
 using namespace dropless::test;
@@ -282,6 +283,23 @@ TEST_CASE("a limit on multiprocessors changes no bit", "[small]") {
       REQUIRE(differing_bytes(product.out, limited.out) == 0);
     }
   }
+}
+
+TEST_CASE("rows of another GPU are refused by every product", "[small]") {
+  const DeviceRows rows = packed_rows({3, 0, 5});
+  ProductShape shape;
+  const RowsByWeightsCase up(rows.view(), shape, 1);
+  shape.d_ff = DffDimension::k;
+  const RowsByWeightsCase down(rows.view(), shape, 1);
+  const WeightGradientCase gradient(rows.view(), shape, ElementType::bf16, 1);
+  const auto check = [](const auto& product) {
+    CHECK(refused_argument([&] { product.enqueue(KernelPath::automatic, nullptr); }) == "rows.row_begin");
+  };
+  with_second_gpu_current([&] {
+    check(up);
+    check(down);
+    check(gradient);
+  });
 }
 
 TEST_CASE("products allocate nothing") {

@@ -2,8 +2,10 @@
 #include "block_sparse_checks.hpp"
 
 #include "catch.hpp"
+#include "refused_argument.hpp"
 
 using namespace dropless;
+using dropless::test::refused_argument;
 
 namespace {
 
@@ -70,6 +72,11 @@ TEST_CASE("a layout built for blocks of 64 is refused at 128", "[block_sparse]")
     CHECK(error.argument() == "a.rows");
     CHECK(error.value() == "448");
   }
+  // Rows [128, 128, 128] divide by both; the blocks of 64 are then too many.
+  a.rows = 384;
+  a.nonzero_blocks = 3 * 2 * 2;
+  CHECK(refused_argument([&] { check_dsd(a, dense_matrix(384, 8, 1), dense_matrix(384, 8, 3)); }) ==
+        "a.nonzero_blocks");
 }
 
 TEST_CASE("null and misaligned memory is refused where it would be used", "[block_sparse]") {
