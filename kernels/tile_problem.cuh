@@ -4,8 +4,9 @@
 #pragma once
 #include <utility>
 
+#include "device_warp.cuh"
+#include "expert_tile_search.hpp"
 #include "product_arguments.hpp"
-#include "product_tiles.hpp"
 
 namespace dropless {
 
@@ -42,73 +43,31 @@ DROPLESS_HOST_DEVICE inline ColumnTiles column_tiles(const RowsByWeights& produc
 }
 
 /// The tiles of rows x weights, in raster order over (every expert's tiles, column tiles). By whole warps,
-/// whose lanes look at 32 experts at once; all hold the same.
+/// whose lanes all hold the same.
 template <int TileRows, int TileColumns>
 class RowsByWeightsWalk {
  public:
   RowsByWeightsWalk() = default;
   __device__ __forceinline__ explicit RowsByWeightsWalk(const RowsByWeights& product)
-      : first_expert_(0), tiles_before_(0) {
-    std::uint32_t tiles = 0;
-    for (int expert = lane(); expert < product.rows.experts; expert += lanes)
-      tiles += tiles_of(product.rows.row_count[expert]);
-    raster_ = {__reduce_add_sync(all_lanes, tiles),
-               static_cast<std::uint32_t>(column_tiles<TileColumns>(product).size()), raster_group};
-  }
+      : raster_{Search::tile_count(product.rows.row_count, experts(product)),
+                static_cast<std::uint32_t>(column_tiles<TileColumns>(product).size()), raster_group},
+        search_(Search::from_the_start()) {}
   __device__ __forceinline__ std::uint32_t size() const { return raster_.size(); }
 
   /// Tile `index` of [0, size()), which is not below that of the last call.
   template <class Element>
   __device__ __forceinline__ TileProblem<Element> problem(const RowsByWeights& product, std::uint32_t index) {
     const TileRaster::Position position = raster_.at(index);
-    const Place place = find(product.rows, position.row_tile);
+    const PlacedTile place = search_.find(product.rows.row_count, experts(product), position.row_tile);
     return tile_problem<Element>(product, place.expert, place.tile,
                                  static_cast<std::int32_t>(position.column_tile));
   }
 
  private:
-  struct Place {
-    int expert = 0;
-    ExpertTile tile{};
-  };
-  static constexpr int lanes = 32;
-  static constexpr unsigned all_lanes = 0xffffffffu;
+  using Search = ExpertTileSearch<DeviceWarp, TileRows>;
 
-  __device__ __forceinline__ static int lane() { return static_cast<int>(threadIdx.x) % lanes; }
-  __device__ __forceinline__ static std::uint32_t tiles_of(std::int32_t expert_rows) {
-    return static_cast<std::uint32_t>(ExpertTiles{TileRows}.count(expert_rows));
-  }
-
-  /// Which expert's tile, and which rows of it, `row_tile` of all experts' tiles is.
-  __device__ __forceinline__ Place find(const ExpertRows& rows, std::uint32_t row_tile) {
-    const std::uint32_t group_begin = row_tile - row_tile % raster_group;
-    int first = first_expert_;
-    std::uint32_t before = tiles_before_;
-    while (first < rows.experts) {
-      const int expert = first + lane();
-      const std::int32_t own_rows = expert < rows.experts ? rows.row_count[expert] : 0;
-      std::uint32_t sum = tiles_of(own_rows);  // over the lanes up to this one
-#pragma unroll
-      for (int distance = 1; distance < lanes; distance *= 2) {
-        const std::uint32_t below = __shfl_up_sync(all_lanes, sum, distance);
-        if (lane() >= distance) sum += below;
-      }
-      const auto past = static_cast<int>(__ballot_sync(all_lanes, before + sum > row_tile));
-      if (past != 0) {
-        const int chosen = __ffs(past) - 1;
-        const std::int32_t expert_rows = __shfl_sync(all_lanes, own_rows, chosen);
-        const std::uint32_t begin = before + __shfl_sync(all_lanes, sum, chosen) - tiles_of(expert_rows);
-        return {first + chosen,
-                ExpertTiles{TileRows}.at(expert_rows, static_cast<std::int32_t>(row_tile - begin))};
-      }
-      first += lanes;
-      before += __shfl_sync(all_lanes, sum, lanes - 1);
-      if (before <= group_begin) {
-        first_expert_ = first;
-        tiles_before_ = before;
-      }
-    }
-    return {};  // there are fewer rows than when the walk began: nothing, rather than a search without end
+  __device__ __forceinline__ static std::int32_t experts(const RowsByWeights& product) {
+    return static_cast<std::int32_t>(product.rows.experts);
   }
 
   template <class Element>
@@ -146,10 +105,7 @@ class RowsByWeightsWalk {
   }
 
   TileRaster raster_;
-  // Where a search begins: the experts before this one have `tiles_before_` tiles, all in groups that are
-  // done.
-  int first_expert_;
-  std::uint32_t tiles_before_;
+  Search search_;
 };
 
 /// The same of a weight gradient.

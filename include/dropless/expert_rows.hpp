@@ -20,7 +20,7 @@ struct ExpertRows {
   std::int64_t experts = 0;
   std::int64_t rows_bound = 0;               ///< host-known: every begin + count is at most this; below 2^31
   const std::int32_t* row_begin = nullptr;   ///< [experts]
-  const std::int32_t* row_count = nullptr;   ///< [experts]
+  const std::int32_t* row_count = nullptr;   ///< [experts]; below zero: an empty expert
   const RowTile* tiles = nullptr;            ///< [tile_bound], the first *tile_count of them valid, by expert
   const std::int32_t* tile_count = nullptr;  ///< [1]
   std::uint32_t* tile_counter = nullptr;     ///< [1], zero; or null. See ProductOptions::exclusive_rows

@@ -302,6 +302,22 @@ TEST_CASE("rows of another GPU are refused by every product", "[small]") {
   });
 }
 
+TEST_CASE("experts with counts below zero have no rows", "[small]") {
+  const DeviceRows rows({0, 40, 40, 190, 191, 7}, {40, -5, 150, 1, -2147483647 - 1, -1}, 200);
+  ProductShape shape;
+  shape.k = 72;
+  shape.n = 264;
+  shape.type = GENERATE(ElementType::bf16, ElementType::fp32);
+  shape.accumulate = GENERATE(false, true);
+  for (const DffDimension d_ff : {DffDimension::n, DffDimension::k}) {
+    shape.d_ff = d_ff;
+    RowsByWeightsCase product(rows.view(), shape, 1);
+    require_right_on_all_paths(product);
+  }
+  WeightGradientCase gradient(rows.view(), shape, shape.type, 1);
+  require_right_on_all_paths(gradient);
+}
+
 TEST_CASE("products allocate nothing") {
   const DeviceRows rows = packed_rows(rows_of_a_large_batch());
   ProductShape shape;
