@@ -116,13 +116,15 @@ TEST_CASE("a row has the same bits alone, in any batch and in any order") {
   ProductShape shape;
   shape.k = 520;
   shape.n = 392;
+  shape.type = GENERATE(ElementType::bf16, ElementType::fp16, ElementType::fp32);
   shape.d_ff = GENERATE(DffDimension::n, DffDimension::k);
   shape.order = GENERATE(WeightOrder::k_by_n, WeightOrder::n_by_k);
   shape.aligned = GENERATE(true, false);
+  shape.pad = shape.aligned ? 0 : 1;
   for (const KernelPath path : all_paths) {
     BatchesOfTokens batches(shape, path);
     if (path == KernelPath::sm90 && !batches.can_run()) continue;
-    INFO("path " << path_name(path));
+    INFO(element_name(shape.type) << " on path " << path_name(path));
     const DeviceMatrix whole = batches.outputs(in_order(), tokens);
     for (const std::int32_t batch : {1, 7, 64, 1000}) {
       INFO("batches of " << batch);
