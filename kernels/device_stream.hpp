@@ -20,21 +20,29 @@ class DeviceStream {
   cudaStream_t stream_ = nullptr;
 };
 
-/// What `enqueue()` puts on `stream`, captured; a synchronisation or an allocation inside makes it throw.
+/// What `enqueue()` puts on `stream`, captured; a synchronisation or an allocation inside makes it throw. The
+/// graph is the caller's to destroy.
+template <class Enqueue>
+cudaGraph_t capture(cudaStream_t stream, Enqueue enqueue) {
+  DROPLESS_CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  cudaGraph_t graph = nullptr;
+  try {
+    enqueue();
+  } catch (...) {  // the stream must leave the capture, with its error cleared, to be of use again
+    if (cudaStreamEndCapture(stream, &graph) == cudaSuccess) cudaGraphDestroy(graph);
+    cudaGetLastError();
+    throw;
+  }
+  DROPLESS_CUDA_CHECK(cudaStreamEndCapture(stream, &graph));
+  return graph;
+}
+
+/// A capture to replay.
 class CapturedGraph {
  public:
   template <class Enqueue>
   CapturedGraph(cudaStream_t stream, Enqueue enqueue) : stream_(stream) {
-    DROPLESS_CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    cudaGraph_t graph = nullptr;
-    try {
-      enqueue();
-    } catch (...) {  // the stream must leave the capture, with its error cleared, to be of use again
-      if (cudaStreamEndCapture(stream, &graph) == cudaSuccess) cudaGraphDestroy(graph);
-      cudaGetLastError();
-      throw;
-    }
-    DROPLESS_CUDA_CHECK(cudaStreamEndCapture(stream, &graph));
+    const cudaGraph_t graph = capture(stream, enqueue);
     const cudaError_t counted = cudaGraphGetNodes(graph, nullptr, &nodes_);
     const cudaError_t instantiated = cudaGraphInstantiate(&executable_, graph, 0);
     cudaGraphDestroy(graph);

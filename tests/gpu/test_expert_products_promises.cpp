@@ -270,20 +270,57 @@ TEST_CASE("a captured product serves other routings", "[small]") {
   }
 }
 
-TEST_CASE("a limit on multiprocessors changes no bit", "[small]") {
+namespace {
+
+/// The thread blocks of the one kernel that `enqueue()` puts on `stream`.
+template <class Enqueue>
+std::int64_t blocks_of_launch(const DeviceStream& stream, Enqueue enqueue) {
+  const cudaGraph_t graph = capture(stream, enqueue);
+  std::size_t nodes = 1;
+  cudaGraphNode_t node = nullptr;
+  cudaKernelNodeParams kernel{};
+  const cudaError_t listed = cudaGraphGetNodes(graph, &node, &nodes);
+  const cudaError_t asked =
+      node == nullptr ? cudaErrorInvalidValue : cudaGraphKernelNodeGetParams(node, &kernel);
+  cudaGraphDestroy(graph);
+  DROPLESS_CUDA_CHECK(listed);
+  DROPLESS_CUDA_CHECK(asked);
+  return std::int64_t{kernel.gridDim.x} * kernel.gridDim.y * kernel.gridDim.z;
+}
+
+/// One product under several limits: the same bits from as many thread blocks as the limit at most, which can
+/// be on no more multiprocessors than they are.
+template <class Case>
+void check_limited(Case product, Case limited, KernelPath path) {
+  if (!product.can_run(path)) return;
+  INFO(element_name(product.shape.type) << " on path " << path_name(path));
+  product.run(path);
+  product.require_right();
+  const DeviceStream stream;
+  for (const std::int32_t sm_limit : {1, 5, 100000}) {
+    limited.run(path, nullptr, sm_limit);
+    REQUIRE(differing_bytes(product.out, limited.out) == 0);
+    const std::int64_t blocks = blocks_of_launch(stream, [&] { limited.enqueue(path, stream, sm_limit); });
+    CHECK(blocks >= 1);
+    CHECK(blocks <= std::min(sm_limit, current_device_properties().multiprocessors));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a limit on multiprocessors is kept and changes no bit", "[small]") {
   const DeviceRows rows = packed_rows({300, 0, 150, 1});
   ProductShape shape;
-  shape.k = 72;
+  shape.k = 264;
   shape.n = 528;
+  shape.type = GENERATE(ElementType::bf16, ElementType::fp32);
   for (const KernelPath path : all_paths) {
-    RowsByWeightsCase product(rows.view(), shape, 1), limited(rows.view(), shape, 1);
-    if (!product.can_run(path)) continue;
-    product.run(path);
-    product.require_right();
-    for (const std::int32_t sm_limit : {1, 5, 100000}) {
-      limited.run(path, nullptr, sm_limit);
-      REQUIRE(differing_bytes(product.out, limited.out) == 0);
+    for (const DffDimension d_ff : {DffDimension::n, DffDimension::k}) {
+      shape.d_ff = d_ff;
+      check_limited(RowsByWeightsCase(rows.view(), shape, 1), RowsByWeightsCase(rows.view(), shape, 1), path);
     }
+    check_limited(WeightGradientCase(rows.view(), shape, shape.type, 1),
+                  WeightGradientCase(rows.view(), shape, shape.type, 1), path);
   }
 }
 
