@@ -17,7 +17,8 @@ struct ColumnTile {
 
 /// The columns of a product cut into tiles. They come in equal parts (gate and up as two tensors) and no tile
 /// spans two; experts whose parts are narrower leave their last tiles empty. (Here and below 32 bits suffice:
-/// 2^31 tiles would be an output of 2^46 elements.)
+/// a launch of 2^31 tiles is refused. Though each held a single row or column, 128 elements, the output would
+/// have 2^38.)
 struct ColumnTiles {
   std::int32_t widest_part;  ///< columns of the widest expert's part
   std::int32_t parts;

@@ -166,13 +166,14 @@ std::int64_t tile_bound(const RowsByWeights& product) {
 }
 template <int TileRows, int TileColumns>
 std::int64_t tile_bound(const RowsTransposedByRows& product) {
-  return WeightGradientSteps{product.dw.experts, product.dw.m, product.dw.n, TileRows, TileColumns}.size();
+  return product.dw.experts * ceil_div(product.dw.m, TileRows) * ceil_div(product.dw.n, TileColumns);
 }
 
-/// Blocks of a persistent grid for a product.
+/// Blocks of a persistent grid for a product. Throws Error where it has more tiles than the blocks can count.
 template <int TileRows, int TileColumns, class Product>
 unsigned grid_blocks(const Product& product) {
-  const std::int64_t tiles = tile_bound<TileRows, TileColumns>(product);
+  const std::int32_t tiles =
+      checked_int32(tile_bound<TileRows, TileColumns>(product), "tiles of the product");
   return static_cast<unsigned>(tiles < product.multiprocessors ? tiles : product.multiprocessors);
 }
 

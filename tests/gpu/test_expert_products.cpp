@@ -176,7 +176,7 @@ TEST_CASE("sdd and dsd: tile rules other than the usual one", "[small]") {
   shape.k = 64;
   shape.n = 80;
   const DeviceRows rows = packed_rows(uneven_rows, GENERATE(RowTileRule{16, 8}, RowTileRule{64, 16},
-                                                            RowTileRule{192, 16}, RowTileRule{256, 64}));
+                                                            RowTileRule{112, 16}, RowTileRule{128, 64}));
   require_sdd_and_dsd(rows.view(), shape);
 }
 

@@ -399,6 +399,20 @@ TEST_CASE("products without rows, or without experts", "[small]") {
   CHECK_NOTHROW(weight_gradient({}, {}, {}, no_gradients, {}, nullptr));
 }
 
+TEST_CASE("more tiles than a launch can count are refused", "[small]") {
+  const DeviceRows rows({0}, {0}, 0);
+  const DeviceBuffer<unsigned char> memory(16);  // of the first elements alone
+  ExpertGradients gradients;
+  gradients.experts = 1;
+  gradients.m = std::int64_t{1} << 26;
+  gradients.n = gradients.leading_dimension = std::int64_t{1} << 20;
+  gradients.data = memory.data();
+  const RowsView a{nullptr, gradients.m, ElementType::bf16}, b{nullptr, gradients.n, ElementType::bf16};
+  const ProductOptions options{false, 0, KernelPath::portable};
+  CHECK(refused_argument([&] { weight_gradient(rows.view(), a, b, gradients, options, nullptr); }) ==
+        "tiles of the product");
+}
+
 TEST_CASE("a wanted path that cannot run the operands is refused", "[small]") {
   const DeviceRows rows = packed_rows({3, 5});
   ProductShape shape;
@@ -407,4 +421,9 @@ TEST_CASE("a wanted path that cannot run the operands is refused", "[small]") {
   CHECK(refused_argument([&] { product.enqueue(KernelPath::sm90, nullptr); }) == "options.path");
   const WeightGradientCase gradient(rows.view(), shape, ElementType::fp32, 1);
   CHECK(refused_argument([&] { gradient.enqueue(KernelPath::sm90, nullptr); }) == "options.path");
+  // Tiles taller than the Hopper kernels'.
+  const DeviceRows tall = packed_rows({300, 5}, {192, 16});
+  shape.type = ElementType::bf16;
+  const RowsByWeightsCase over_tall_tiles(tall.view(), shape, 1);
+  CHECK(refused_argument([&] { over_tall_tiles.enqueue(KernelPath::sm90, nullptr); }) == "options.path");
 }
