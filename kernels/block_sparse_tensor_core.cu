@@ -21,12 +21,13 @@ struct TileShape {
   static constexpr int stage_chunks = Left::chunks + Right::chunks;
   static constexpr int shared_bytes = stages * stage_chunks * static_cast<int>(sizeof(uint4));
   static_assert(Out::chunks <= stages * stage_chunks && shared_bytes <= 99 * 1024);
+  static_assert(stage_chunks % 8 == 0, "every stage begins on 128 bytes");
 };
 
 template <class Element, class Shape>
 __global__ void __launch_bounds__(Shape::threads)
     tensor_core_blocks(const __grid_constant__ BlockProduct product) {
-  extern __shared__ uint4 shared[];
+  extern __shared__ __align__(128) uint4 shared[];  // see tensor_core_product.cuh
   const typename Shape::Left left_layout{product.left.k_inner};
   const typename Shape::Right right_layout{product.right.k_inner};
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;

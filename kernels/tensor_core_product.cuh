@@ -8,7 +8,6 @@
 // depend on other rows.
 #pragma once
 #include <limits>
-#include <utility>
 
 #include "launch.cuh"
 #include "mma_tile.cuh"
@@ -355,6 +354,8 @@ __global__ void __launch_bounds__(256, 1)
   // Three, because a slow warp may still store the last tile while the next but one is looked up.
   __shared__ TileProblem<Element> problems[3];
   __shared__ BlockSteps<Element, Tile::rows, Tile::columns, Product> steps;
+  static_assert(Tile::shared_bytes + sizeof(problems) + sizeof(steps) <= 99 * 1024);
+  static_assert(Tile::stage_bytes % 128 == 0);
   const auto first_warp = [] { return warp_uniform(static_cast<int>(threadIdx.x) / 32) == 0; };
   const auto find_next = [&](TileProblem<Element>& problem) {
     if (first_warp()) steps.find_next(product, problem);
