@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "accuracy.hpp"
 #include "device_properties.hpp"
 #include "dropless/float16.hpp"
 
@@ -87,15 +88,10 @@ SeparateMatrices reversed_matrices(unsigned char* data, std::int64_t experts, st
                                    prepared.size(), nullptr);
 }
 
-void require_right(const ProductErrors& errors, ElementType out_type, ElementType in_type) {
-  // Tensor cores cut bits off in every step of k, which a 16-bit result hides and a float one shows.
-  const double limit = out_type == ElementType::bf16   ? 5e-3
-                       : out_type == ElementType::fp16 ? 1e-3
-                       : in_type == ElementType::fp32  ? 1e-5
-                                                       : 1e-4;
+void require_right(const ProductErrors& errors, ElementType out_type) {
   CHECK(errors.beyond_bound == 0);
   CHECK(errors.stray_writes == 0);
-  REQUIRE(errors.relative() <= limit);
+  REQUIRE(errors.relative() <= relative_error_limit(out_type));
 }
 
 void copy(const DeviceMatrix& from, DeviceMatrix& to, Stream stream) {
@@ -200,7 +196,7 @@ ProductErrors RowsByWeightsCase::errors(double* sums) const {
 }
 
 void RowsByWeightsCase::require_right() const {
-  dropless::test::require_right(errors(), shape.type, shape.type);
+  dropless::test::require_right(errors(), shape.type);
   REQUIRE(in.buffer.guards_intact());
   REQUIRE(out.buffer.guards_intact());
   REQUIRE(weights.guards_intact());
@@ -261,7 +257,7 @@ ProductErrors WeightGradientCase::errors(double* sums) const {
 }
 
 void WeightGradientCase::require_right() const {
-  dropless::test::require_right(errors(), gradients.type, shape.type);
+  dropless::test::require_right(errors(), gradients.type);
   REQUIRE(a.buffer.guards_intact());
   REQUIRE(b.buffer.guards_intact());
   REQUIRE(out.buffer.guards_intact());
