@@ -1,5 +1,6 @@
 // sdd, dsd and dds over stk's matrix of cases on each path: sizes from 128 to 1024 in the three dimensions
-// and every transpose in full; sparsity, block, element type and pitch in rotation.
+// and every transpose in full; sparsity, block, element type and pitch in rotation, such that every transpose
+// meets all of their combinations.
 #include "block_sparse_case.hpp"
 #include "catch.hpp"
 #include "kernel_paths.hpp"
@@ -39,13 +40,16 @@ void check_sizes(std::initializer_list<std::int64_t> sizes, Verb verb, KernelPat
     WARN("skipped: this GPU has no path " << path_name(path));
     return;
   }
-  std::int64_t index = 0;
+  // With four sizes each of the 8 transposes goes through 64 indices in a row, and so through all 48
+  // combinations: all 96 of transpose, block and type, and on Hopper all 32. Steps of 7 from one transpose to
+  // the next also bring every block, type, sparsity and pitch to each of the 64 sizes.
+  std::int64_t size = 0;
   for (const std::int64_t m : sizes)
     for (const std::int64_t n : sizes)
-      for (const std::int64_t k : sizes)
+      for (const std::int64_t k : sizes) {
         for (int transposes = 0; transposes < 8; ++transposes) {
+          const std::int64_t index = size + 7 * transposes;
           BlockSparseCase one = path == KernelPath::sm90 ? varied_sm90(index) : varied(index);
-          index += 11;
           one.verb = verb;
           one.m = m;
           one.n = n;
@@ -55,6 +59,8 @@ void check_sizes(std::initializer_list<std::int64_t> sizes, Verb verb, KernelPat
           one.out_transposed = transposes & 4;
           REQUIRE(check_case(one, path));
         }
+        ++size;
+      }
 }
 
 }  // namespace
