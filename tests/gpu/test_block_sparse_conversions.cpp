@@ -63,6 +63,27 @@ TEST_CASE("to_dense and from_dense move every bit in every orientation", "[block
         check_round_trip(type, block, transposes & 1, transposes & 2, block == 64 ? 1.0 : 0.5);
 }
 
+TEST_CASE("to_dense and from_dense of matrices without rows or columns write nothing",
+          "[block_sparse][small]") {
+  const ElementType type = GENERATE(ElementType::bf16, ElementType::fp32);
+  const auto [rows, columns] = GENERATE(std::pair{0, 128}, std::pair{128, 0}, std::pair{0, 0});
+  for (int transposes = 0; transposes < 4; ++transposes) {
+    const bool dense_transposed = transposes & 2;
+    DeviceBlockSparse matrix(type, 32, rows, columns, transposes & 1, 0.0, Fill::poison, 1);
+    // A pitch of 3, so that a matrix without columns has memory that a wrong call could write.
+    DeviceDense dense(type, rows, columns, dense_transposed, 3, Fill::poison, 0);
+    REQUIRE(matrix.view().nonzero_blocks == 0);
+    to_dense(matrix.view(), dense.view(), nullptr);
+    from_dense(dense.view(), matrix.view(), nullptr);
+    dense.download();
+    matrix.download();
+    CHECK(dense.surroundings_intact());
+    CHECK(matrix.surroundings_intact());
+  }
+  CHECK_NOTHROW(to_dense({}, {}, nullptr));
+  CHECK_NOTHROW(from_dense({}, {}, nullptr));
+}
+
 TEST_CASE("the transposed view equals the host's for random patterns", "[block_sparse][small]") {
   for (const double sparsity : {0.0, 0.3, 0.9, 1.0}) {
     check_transposed_view(random_pattern(16, 1, 1, sparsity, 1));
