@@ -48,7 +48,8 @@ DROPLESS_HOST_DEVICE constexpr std::int32_t stretched_tile_rows(RowTileRule rule
 DROPLESS_HOST_DEVICE constexpr std::int64_t row_tile_count(std::int64_t rows, RowTileRule rule) {
   if (rows <= tallest_tile_rows(rule)) return rows > 0;
   const std::int64_t tiles = ceil_div(rows, rule.tile_rows);
-  return rows <= (tiles - 1) * stretched_tile_rows(rule) ? tiles - 1 : tiles;
+  const std::int32_t most = tiles == 3 ? tallest_tile_rows(rule) : stretched_tile_rows(rule);
+  return rows <= (tiles - 1) * most ? tiles - 1 : tiles;
 }
 
 /// First row (within the expert) of tile `index` of an expert with `rows` rows, for index in
