@@ -3,9 +3,10 @@
 // (The portable kernels cut tiles of another height, in the same steps of 16, and schedule the same rows.)
 //
 // An expert's rows are cut into ceil(rows / tile_rows) tiles of nearly equal height, or into one fewer where
-// those would be at most an eighth taller than tile_rows (a quarter where one is left): each tile reads the
-// expert's weights once, and a slightly taller one costs less than another one. Every tile but the expert's
-// last is a whole number of granules, so an expert with n rows schedules exactly round_up(n, granule) rows.
+// those would be at most an eighth taller than tile_rows (a quarter where one or two are left): each tile
+// reads the expert's weights once, and a slightly taller one costs less than another one. Every tile but the
+// expert's last is a whole number of granules, so an expert with n rows schedules exactly round_up(n,
+// granule) rows.
 #pragma once
 #include <cstdint>
 
@@ -38,7 +39,8 @@ DROPLESS_HOST_DEVICE constexpr std::int32_t tallest_tile_rows(RowTileRule rule) 
                                    rule.granule);
 }
 
-/// The most rows of a tile where an expert has several: an eighth more than tile_rows, in whole granules.
+/// The most rows of a tile where an expert has three or more: an eighth more than tile_rows, in whole
+/// granules.
 DROPLESS_HOST_DEVICE constexpr std::int32_t stretched_tile_rows(RowTileRule rule) {
   return static_cast<std::int32_t>((std::int64_t{rule.tile_rows} + rule.tile_rows / 8) / rule.granule *
                                    rule.granule);

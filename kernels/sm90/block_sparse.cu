@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(threads_per_block, 1)
     multiply_tiles<Element, right_k_inner, left_k_inner>(product, memory, passes, warp / 4);
   } else {
     give_registers<56>();
-    if (threadIdx.x % 32 != 0) return;
+    if (!elected()) return;
     if (warp == loader_warp)
       load_tiles<right_k_inner, left_k_inner>(maps, product, memory, passes);
     else if (warp < scheduler_warp)

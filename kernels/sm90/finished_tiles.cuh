@@ -232,7 +232,7 @@ __device__ void run_row_product(const RowProductMaps& maps, const RowProductPlan
   } else {
     give_registers<64>();
     const int lane = threadIdx.x % 32;
-    if (warp == loader_warp && lane == 0) load_tiles<k_by_n>(maps, plan, memory, schedule_of(plan));
+    if (warp == loader_warp && elected()) load_tiles<k_by_n>(maps, plan, memory, schedule_of(plan));
     if (warp == store_warp && lane < consumer_warpgroups) store(lane);
     if (warp >= first_gathering_warp && gathers) gather_rows(plan, memory, warp - first_gathering_warp);
   }

@@ -47,6 +47,25 @@ __device__ inline void load_box_once(void* destination, const CUtensorMap* map, 
       : "memory");
 }
 
+/// True for one thread of a warp; all of its threads must call it together. The compiler knows that this
+/// thread goes on alone. After any other choice (of the first lane, say) it puts a loop over the warp's
+/// threads around every TMA call, some 60 cycles each, which a loader of six boxes a stage does not have:
+/// without the loops weight gradients are 1 to 1.5 % faster on an H200.
+__device__ __forceinline__ bool elected() {
+  std::uint32_t is_elected;
+  asm volatile(
+      "{\n.reg .pred is_elected;\nelect.sync _|is_elected, 0xffffffff;\nselp.u32 %0, 1, 0, is_elected;\n}"
+      : "=r"(is_elected));
+  return is_elected != 0;
+}
+
+/// This thread's lane alone.
+__device__ inline std::uint32_t own_lane() {
+  std::uint32_t lanes;
+  asm("mov.u32 %0, %%lanemask_eq;" : "=r"(lanes));
+  return lanes;
+}
+
 /// The OR over `lanes`: a value that all of them hold, or one of them where the others hold 0. The compiler
 /// then knows that they hold the same, which it cannot tell of a load, a shuffle or an atomic's result: wgmma
 /// and TMA take their operands from uniform registers, and would get others lane by lane.
@@ -82,9 +101,8 @@ __device__ inline void store_box(const CUtensorMap* map, const std::int32_t (&at
 __device__ inline void store_box_once(const CUtensorMap* map, const std::int32_t (&at)[4],
                                       const void* source) {
   asm volatile(
-      "cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group.L2::cache_hint [%0, {%1, %2, %3, %4}], "
-      "[%5], "
-      "%6;" ::"l"(map),
+      "cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group.L2::cache_hint "
+      "[%0, {%1, %2, %3, %4}], [%5], %6;" ::"l"(map),
       "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]), "r"(shared_address(source)), "l"(evict_first_policy())
       : "memory");
 }

@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(threads_per_block, 1)
     multiply_tiles<Element, k_by_n>(plan, memory, warp / 4);
   } else {
     give_registers<56>();
-    if (threadIdx.x % 32 != 0) return;
+    if (!elected()) return;
     if (warp == loader_warp)
       load_tiles<k_by_n>(maps, plan, memory, schedule_of(plan));
     else if (warp < first_store_warp + consumer_warpgroups)

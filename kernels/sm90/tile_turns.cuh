@@ -20,9 +20,9 @@ class TileTurns {
 
   __device__ std::uint32_t first() const { return blockIdx.x; }
 
-  /// Called by the first lane of one warp. A place past the last one: there is no more.
+  /// Called by one thread of the block, alone in its warp. A place past the last one: there is no more.
   __device__ std::uint32_t after(std::uint32_t place) const {
-    if (counter_ != nullptr) return uniform(atomicInc(counter_, size_ - 1), 1) + gridDim.x;
+    if (counter_ != nullptr) return uniform(atomicInc(counter_, size_ - 1), own_lane()) + gridDim.x;
     if (order == FixedOrder::to_and_fro) return dealt_place(place / gridDim.x + 1, blockIdx.x, gridDim.x);
     return place + gridDim.x;
   }

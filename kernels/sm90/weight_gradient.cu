@@ -213,7 +213,7 @@ __global__ void __launch_bounds__(threads_per_block, 1)
     multiply_tiles<Element, float_output>(plan, memory, warp / 4);
   } else {
     give_registers<56>();
-    if (threadIdx.x % 32 != 0) return;
+    if (!elected()) return;
     if (warp == loader_warp)
       load_tiles(maps, plan, memory);
     else if (warp < first_store_warp + store_threads)
