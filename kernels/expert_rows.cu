@@ -19,29 +19,36 @@ __global__ void __launch_bounds__(threads)
     cut_tiles(const std::int32_t* __restrict__ row_begin, const std::int32_t* __restrict__ row_count,
               int experts, RowTileRule rule, std::int64_t tile_bound, RowTile* tiles,
               std::int32_t* tile_count, std::uint32_t* tile_counter) {
-  extern __shared__ std::int32_t tile_begin[];  // [experts]
+  extern __shared__ std::int32_t tile_begin[];  // [experts + 1]
+  auto* const odd_experts = reinterpret_cast<std::uint32_t*>(tile_begin + experts + 1);
   __shared__ std::int64_t warp_totals[32];
+  // Counts that break the promise of expert_rows.hpp must not write past the list: it is that of the tiles
+  // within the bound.
+  const auto within = [&](std::int64_t tiles) { return static_cast<std::int32_t>(min(tiles, tile_bound)); };
   std::int64_t total = 0;
   for (int first = 0; first < experts; first += threads) {
     const int expert = first + static_cast<int>(threadIdx.x);
     const std::int64_t own = expert < experts ? row_tile_count(max(row_count[expert], 0), rule) : 0;
     const BlockScan<std::int64_t> scan = block_inclusive_scan(own, warp_totals);
-    // Past the bound no tile is written, so what a sum beyond it is cut to does not matter.
-    if (expert < experts)
-      tile_begin[expert] = static_cast<std::int32_t>(min(total + scan.inclusive - own, tile_bound));
+    const std::int32_t end = within(total + scan.inclusive), begin = within(total + scan.inclusive - own);
+    const unsigned odd = __ballot_sync(full_warp, (end - begin) % 2 != 0);
+    if (expert < experts) {
+      tile_begin[expert] = begin;
+      if (threadIdx.x % 32 == 0) odd_experts[expert / 32] = odd;
+    }
     total += scan.total;
   }
+  if (threadIdx.x == 0) tile_begin[experts] = within(total);
   __syncthreads();
-  // Counts that break the promise of expert_rows.hpp must not write past the list.
-  total = min(total, tile_bound);
   if (blockIdx.x == 0 && threadIdx.x == 0) {
-    *tile_count = static_cast<std::int32_t>(total);
+    *tile_count = within(total);
     *tile_counter = 0;
   }
-  for (std::int64_t tile = std::int64_t{blockIdx.x} * threads + threadIdx.x; tile < total;
-       tile += std::int64_t{gridDim.x} * threads) {
-    const std::int32_t expert = range_of(tile_begin, experts, static_cast<std::int32_t>(tile));
-    tiles[tile] = row_tile(expert, row_begin[expert], row_count[expert], tile - tile_begin[expert], rule);
+  const TileOrder order{tile_begin, odd_experts, experts};
+  for (std::int64_t entry = std::int64_t{blockIdx.x} * threads + threadIdx.x; entry < within(total);
+       entry += std::int64_t{gridDim.x} * threads) {
+    const auto [expert, index] = order.at(static_cast<std::int32_t>(entry));
+    tiles[entry] = row_tile(expert, row_begin[expert], row_count[expert], index, rule);
   }
 }
 
@@ -82,10 +89,10 @@ ExpertRows prepare_expert_rows(const std::int32_t* row_begin, const std::int32_t
   const std::int64_t bound = row_tile_bound(rows_bound, experts, tile_rule);
   const TileList list = lay_out(layout, bound);
   const std::int64_t blocks = ceil_div(bound + 1, threads);
+  const auto shared_words = static_cast<std::size_t>(tile_order_words(static_cast<std::int32_t>(experts)));
   launch("cut_tiles", cut_tiles, static_cast<unsigned>(blocks < max_blocks ? blocks : max_blocks), threads,
-         static_cast<std::size_t>(experts) * sizeof(std::int32_t), stream, LaunchOrder::after_previous,
-         row_begin, row_count, static_cast<int>(experts), tile_rule, bound, list.tiles, list.count,
-         list.counter);
+         shared_words * sizeof(std::int32_t), stream, LaunchOrder::after_previous, row_begin, row_count,
+         static_cast<int>(experts), tile_rule, bound, list.tiles, list.count, list.counter);
 
   ExpertRows rows;
   rows.experts = experts;

@@ -187,7 +187,8 @@ __device__ void rows_of_warps(std::int32_t* warp_counts, std::int32_t* next_row,
 /// Shared memory of place_rows, in int32.
 constexpr std::size_t place_shared_bytes(const TopologyPlan& plan) {
   const auto experts = static_cast<std::size_t>(plan.experts), warps = static_cast<std::size_t>(plan.warps);
-  return sizeof(std::int32_t) * (2 * (experts + 1) + experts + warps * experts);
+  const auto order_words = static_cast<std::size_t>(tile_order_words(plan.experts));
+  return sizeof(std::int32_t) * (experts + 1 + order_words + experts + warps * experts);
 }
 
 /// Writes both orders of the block's chunk and this block's share of the tile list; block 0 also the small
@@ -197,10 +198,11 @@ __global__ void __launch_bounds__(32 * max_topology_warps, 1)
     place_rows(const Id* __restrict__ ids, IdRule rule, TopologyPlan plan, const std::int32_t* chunk_prefixes,
                TopologyArrays out) {
   extern __shared__ std::int32_t shared[];
-  std::int32_t* const row_begin = shared;                         // [experts + 1]
-  std::int32_t* const tile_begin = row_begin + plan.experts + 1;  // [experts + 1]
-  std::int32_t* const next_row = tile_begin + plan.experts + 1;   // [experts]
-  std::int32_t* const warp_counts = next_row + plan.experts;      // [warps, experts]
+  std::int32_t* const row_begin = shared;                                      // [experts + 1]
+  std::int32_t* const tile_begin = row_begin + plan.experts + 1;               // of the TileOrder
+  std::int32_t* const next_row = tile_begin + tile_order_words(plan.experts);  // [experts]
+  std::int32_t* const warp_counts = next_row + plan.experts;                   // [warps, experts]
+  auto* const odd_experts = reinterpret_cast<std::uint32_t*>(tile_begin + plan.experts + 1);
   __shared__ std::uint64_t warp_totals[32];
   __shared__ std::int32_t dropped[dropped_bins];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -230,13 +232,15 @@ __global__ void __launch_bounds__(32 * max_topology_warps, 1)
         earlier_chunks = __ldcg(chunk_prefixes + std::int64_t{blockIdx.x} * plan.bins() + expert);
       }
     }
-    const std::uint64_t own = static_cast<std::uint64_t>(row_tile_count(rows, out.tile_rule)) << 32 |
-                              static_cast<std::uint32_t>(rows);
+    const auto tiles = static_cast<std::uint64_t>(row_tile_count(rows, out.tile_rule));
+    const std::uint64_t own = tiles << 32 | static_cast<std::uint32_t>(rows);
+    const unsigned odd = __ballot_sync(full_warp, tiles % 2 != 0);
     const BlockScan<std::uint64_t> scan = block_inclusive_scan(own, warp_totals);
     const std::uint64_t before = before_these + scan.inclusive - own;
     if (expert < plan.experts) {
       row_begin[expert] = static_cast<std::int32_t>(before & 0xffffffffu);
       tile_begin[expert] = static_cast<std::int32_t>(before >> 32);
+      if (lane == 0) odd_experts[expert / 32] = odd;
       next_row[expert] = row_begin[expert] + earlier_chunks;
       if (blockIdx.x == 0) out.row_offsets[expert] = row_begin[expert];
     }
@@ -274,11 +278,12 @@ __global__ void __launch_bounds__(32 * max_topology_warps, 1)
     ranked = rank_ids(ids, rule, plan, round + 1, own_counts, nullptr);
   }
 
-  for (std::int64_t tile = blockIdx.x + std::int64_t{threadIdx.x} * gridDim.x;
-       tile < tile_begin[plan.experts]; tile += std::int64_t{gridDim.x} * blockDim.x) {
-    const std::int32_t expert = range_of(tile_begin, plan.experts, static_cast<std::int32_t>(tile));
-    out.tiles[tile] = row_tile(expert, row_begin[expert], row_begin[expert + 1] - row_begin[expert],
-                               tile - tile_begin[expert], out.tile_rule);
+  const TileOrder order{tile_begin, odd_experts, plan.experts};
+  for (std::int64_t entry = blockIdx.x + std::int64_t{threadIdx.x} * gridDim.x;
+       entry < tile_begin[plan.experts]; entry += std::int64_t{gridDim.x} * blockDim.x) {
+    const auto [expert, index] = order.at(static_cast<std::int32_t>(entry));
+    out.tiles[entry] =
+        row_tile(expert, row_begin[expert], row_begin[expert + 1] - row_begin[expert], index, out.tile_rule);
   }
 }
 

@@ -15,13 +15,16 @@ namespace dropless {
 /// row_begin and row_count keep the values that the tiles were cut from as long as calls use them. Experts
 /// must not overlap; gaps between them are never read for a result and never written. A packed layout is the
 /// case row_begin = row_offsets, row_count[e] = row_offsets[e + 1] - row_offsets[e]; a receive buffer
-/// [experts, capacity, d] is the case row_begin[e] = e * capacity.
+/// [experts, capacity, d] is the case row_begin[e] = e * capacity. The tiles are listed by expert, but so
+/// that entries 2i and 2i + 1 are of one expert wherever they can be: the last tile of an expert with an odd
+/// number of tiles waits for the next such expert, and follows that one's whole pairs together with its last;
+/// one that waits in vain is the list's last.
 struct ExpertRows {
   std::int64_t experts = 0;
   std::int64_t rows_bound = 0;               ///< host-known: every begin + count is at most this; below 2^31
   const std::int32_t* row_begin = nullptr;   ///< [experts]
   const std::int32_t* row_count = nullptr;   ///< [experts]; below zero: an empty expert
-  const RowTile* tiles = nullptr;            ///< [tile_bound], the first *tile_count of them valid, by expert
+  const RowTile* tiles = nullptr;            ///< [tile_bound], the first *tile_count of them valid
   const std::int32_t* tile_count = nullptr;  ///< [1]
   std::uint32_t* tile_counter = nullptr;     ///< [1], zero; or null. See ProductOptions::exclusive_rows
   std::int64_t tile_bound = 0;               ///< row_tile_bound(rows_bound, experts, tile_rule)

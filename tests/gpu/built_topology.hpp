@@ -6,6 +6,7 @@
 #include "device_buffer.hpp"
 #include "dropless/row_layout.hpp"
 #include "dropless/topology.hpp"
+#include "tile_order.hpp"
 
 namespace dropless::test {
 
@@ -68,19 +69,20 @@ inline TopologyArraysOnHost download(const Topology& topology) {
   return arrays;
 }
 
-/// The tile list of experts with these begins and counts, four numbers a tile.
+/// The tile list of experts with these begins and counts (none below zero), four numbers a tile.
 template <class Index>
 std::vector<std::int32_t> reference_tiles(const std::vector<Index>& row_begin,
                                           const std::vector<Index>& row_count, RowTileRule rule) {
-  std::vector<std::int32_t> tiles;
-  for (std::size_t e = 0; e < row_count.size(); ++e)
-    for (std::int64_t i = 0; i < row_tile_count(row_count[e], rule); ++i) {
-      const std::int64_t begin = row_tile_begin(row_count[e], i, rule);
-      const std::int64_t end = row_tile_begin(row_count[e], i + 1, rule);
-      for (const std::int64_t value :
-           {static_cast<std::int64_t>(e), row_begin[e] + begin, end - begin, begin})
-        tiles.push_back(static_cast<std::int32_t>(value));
-    }
+  std::vector<std::int32_t> tiles_per_expert, tiles;
+  for (const Index count : row_count)
+    tiles_per_expert.push_back(static_cast<std::int32_t>(row_tile_count(count, rule)));
+  for (const auto& [expert, tile] : listed_tiles(tiles_per_expert)) {
+    const auto e = static_cast<std::size_t>(expert);
+    const std::int64_t begin = row_tile_begin(row_count[e], tile, rule);
+    const std::int64_t end = row_tile_begin(row_count[e], tile + 1, rule);
+    for (const std::int64_t value : {std::int64_t{expert}, row_begin[e] + begin, end - begin, begin})
+      tiles.push_back(static_cast<std::int32_t>(value));
+  }
   return tiles;
 }
 
