@@ -144,7 +144,8 @@ __device__ void load_tiles(const RowProductMaps& maps, const RowProductPlan& pla
                            const TileSchedule& schedule) {
   RingPosition ring;
   const auto work_there = [&](std::uint32_t place) { return work_at(plan, schedule, place); };
-  TileWalk walk(memory.work, plan.tile_counter, schedule, plan.k_blocks, work_there);
+  const TileTurns<FixedOrder::round_robin> turns(plan.tile_counter, schedule.size());
+  TileWalk walk(memory.work, turns, schedule, plan.k_blocks, work_there);
   const bool gathers = plan.tokens != nullptr;
   for (Work work = walk.first(); work.subtiles != 0; work = walk.next()) {
     const int box = smallest_box(work.rows.rows), halves = plan.halves;

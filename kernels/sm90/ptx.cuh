@@ -30,6 +30,13 @@ __device__ inline void load_box(void* destination, const CUtensorMap* map, const
   ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global, destination, map, at, &barrier);
 }
 
+/// load_box into both blocks of a pair, each at the places where this block's are.
+__device__ inline void load_box_for_pair(void* destination, const CUtensorMap* map,
+                                         const std::int32_t (&at)[3], std::uint64_t& barrier) {
+  ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global, destination, map, at, &barrier,
+                            std::uint16_t{0b11});
+}
+
 /// For data that pass L2 once: it gives them up first.
 __device__ inline std::uint64_t evict_first_policy() {
   std::uint64_t policy;
@@ -44,6 +51,49 @@ __device__ inline void load_box_once(void* destination, const CUtensorMap* map, 
       "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
       "[%1, {%2, %3, %4}], [%5], %6;" ::"r"(shared_address(destination)),
       "l"(map), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(shared_address(&barrier)), "l"(evict_first_policy())
+      : "memory");
+}
+
+/// load_box_for_pair for data that the kernel reads once.
+__device__ inline void load_box_for_pair_once(void* destination, const CUtensorMap* map,
+                                              const std::int32_t (&at)[3], std::uint64_t& barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
+      ".L2::cache_hint [%0], [%1, {%2, %3, %4}], [%5], %6, %7;" ::"r"(shared_address(destination)),
+      "l"(map), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(shared_address(&barrier)), "h"(std::uint16_t{0b11}),
+      "l"(evict_first_policy())
+      : "memory");
+}
+
+/// Waits until all threads of the cluster that have not ended are here.
+__device__ inline void wait_for_cluster() {
+  ptx::barrier_cluster_arrive();
+  ptx::barrier_cluster_wait();
+}
+
+/// This block's number within its cluster.
+__device__ inline std::uint32_t cluster_rank() { return ptx::get_sreg_cluster_ctarank(); }
+
+/// Arrives on block `rank`'s barrier at the place of this block's. Without an order of memory at the scope of
+/// the cluster: nvcc turns that into a fence of the whole GPU and a flush of L1.
+__device__ inline void arrive_at(std::uint64_t& barrier, std::uint32_t rank) {
+  asm volatile(
+      "{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
+      "mbarrier.arrive.shared::cluster.b64 _, [there];\n}\n" ::"r"(shared_address(&barrier)),
+      "r"(rank)
+      : "memory");
+}
+
+/// Writes a value into block `rank`'s shared memory at the place of `destination`; its four bytes then count
+/// on the barrier there.
+__device__ inline void send(std::uint32_t& destination, std::uint32_t value, std::uint64_t& barrier,
+                            std::uint32_t rank) {
+  asm volatile(
+      "{\n.reg .b32 there, barrier;\nmapa.shared::cluster.u32 there, %0, %3;\n"
+      "mapa.shared::cluster.u32 barrier, %2, %3;\n"
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [there], %1, [barrier];\n}\n" ::"r"(
+          shared_address(&destination)),
+      "r"(value), "r"(shared_address(&barrier)), "r"(rank)
       : "memory");
 }
 

@@ -35,15 +35,18 @@ constexpr bool product_streams(std::int64_t rows_bound, std::int64_t k, std::int
   return rows_bound * (2 * k + n) * element_bytes(type) <= 36'000'000;
 }
 
-/// Loads box i of a stage: 64 features by one k block of an expert's matrix.
+/// Loads box i of a stage: 64 features by one k block of an expert's matrix. for_pair: into both blocks of a
+/// pair.
 template <bool k_by_n>
 __device__ inline void load_weights(RowTileMemory& memory, int stage, int i, const CUtensorMap* map,
-                                    int feature, int k, int expert, bool stream) {
+                                    int feature, int k, int expert, bool stream, bool for_pair = false) {
   const std::int32_t at[3] = {k_by_n ? feature : k, k_by_n ? k : feature, expert};
-  if (stream)
-    load_box_once(memory.a[stage][i], map, at, memory.full[stage]);
+  char* const box = memory.a[stage][i];
+  std::uint64_t& full = memory.full[stage];
+  if (for_pair)
+    stream ? load_box_for_pair_once(box, map, at, full) : load_box_for_pair(box, map, at, full);
   else
-    load_box(memory.a[stage][i], map, at, memory.full[stage]);
+    stream ? load_box_once(box, map, at, full) : load_box(box, map, at, full);
 }
 
 /// Multiplies one tile of up to 16 * sixteens rows: n is the smallest multiple of 16 that holds the tile's.

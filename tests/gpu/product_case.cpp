@@ -124,6 +124,12 @@ DeviceMatrix::DeviceMatrix(std::int64_t rows, std::int64_t columns, const Produc
       type(element_type),
       buffer(size(rows * leading_dimension * element_bytes(element_type))) {}
 
+unsigned long long differing_bytes(const DeviceMatrix& left, const DeviceMatrix& right) {
+  REQUIRE(left.buffer.bytes() == right.buffer.bytes());
+  return differing_bytes(left.buffer.data(), right.buffer.data(),
+                         static_cast<std::int64_t>(left.buffer.bytes()));
+}
+
 DeviceWeights::DeviceWeights(std::int64_t experts, const ProductShape& shape, std::uint32_t seed)
     : view_(weights_shape(experts, shape)),
       first_(tensor_bytes(experts, shape)),

@@ -55,6 +55,9 @@ struct DeviceMatrix {
   DeviceBuffer<unsigned char> buffer;
 };
 
+/// Bytes in which two matrices of the same size differ, poison included.
+unsigned long long differing_bytes(const DeviceMatrix& left, const DeviceMatrix& right);
+
 /// The weights of a shape, filled.
 class DeviceWeights {
  public:

@@ -10,6 +10,7 @@
 #include "refused_argument.hpp"
 #include "routing.hpp"
 #include "second_gpu.hpp"
+#include "sm90/pair_schedule.hpp"
 
 using namespace dropless;
 using namespace dropless::test;
@@ -41,7 +42,7 @@ class BatchesOfTokens {
   }
 
   /// The output in token order, when every `batch` tokens of `sequence` are one call.
-  DeviceMatrix outputs(std::vector<std::int32_t> sequence, std::int32_t batch) {
+  DeviceMatrix outputs(std::vector<std::int32_t> sequence, std::int32_t batch, std::int32_t sm_limit = 0) {
     std::vector<std::int32_t> begin, count, place(tokens);
     for (std::int32_t first = 0; first < tokens; first += batch) {
       const auto from = sequence.begin() + first, to = sequence.begin() + std::min(first + batch, tokens);
@@ -68,7 +69,7 @@ class BatchesOfTokens {
       const ExpertRows rows = prepare_expert_rows(all_begins.data() + at, all_counts.data() + at, experts,
                                                   tokens, memory.data(), memory.size(), nullptr);
       const auto product = shape.d_ff == DffDimension::n ? sdd : dsd;
-      product(rows, packed_in.read(), weights.view(), packed_out.view(), {false, 0, path}, nullptr);
+      product(rows, packed_in.read(), weights.view(), packed_out.view(), {false, sm_limit, path}, nullptr);
     }
     DeviceMatrix out(tokens, shape.n, shape, shape.type);
     gather(packed_out, out, inverse, shape.n);
@@ -94,12 +95,6 @@ std::vector<std::int32_t> in_order() {
   std::vector<std::int32_t> sequence(tokens);
   std::iota(sequence.begin(), sequence.end(), 0);
   return sequence;
-}
-
-unsigned long long differing_bytes(const DeviceMatrix& left, const DeviceMatrix& right) {
-  REQUIRE(left.buffer.bytes() == right.buffer.bytes());
-  return test::differing_bytes(left.buffer.data(), right.buffer.data(),
-                               static_cast<std::int64_t>(left.buffer.bytes()));
 }
 
 /// Rows of 128 experts, 65552 in all: 4097 tokens with 16 experts each.
@@ -134,6 +129,24 @@ TEST_CASE("a row has the same bits alone, in any batch and in any order") {
     std::shuffle(shuffled.begin(), shuffled.end(), std::mt19937(3));
     REQUIRE(differing_bytes(whole, batches.outputs(shuffled, tokens)) == 0);
     REQUIRE(differing_bytes(whole, batches.outputs(shuffled, 300)) == 0);
+  }
+}
+
+TEST_CASE("a row has the same bits from pairs of blocks, in any batch and in any order, and without pairs") {
+  ProductShape shape;
+  shape.k = 1032;
+  shape.n = 392;
+  shape.order = GENERATE(WeightOrder::k_by_n, WeightOrder::n_by_k);
+  BatchesOfTokens batches(shape, KernelPath::sm90);
+  if (!batches.can_run()) return;
+  REQUIRE(sm90::takes_pairs(tokens, experts, shape.k, 2));
+  const DeviceMatrix without = batches.outputs(in_order(), tokens, 1);
+  std::vector<std::int32_t> shuffled = in_order();
+  std::shuffle(shuffled.begin(), shuffled.end(), std::mt19937(3));
+  for (const std::int32_t batch : {7, 64, 1000, tokens}) {
+    INFO("batches of " << batch);
+    REQUIRE(differing_bytes(without, batches.outputs(in_order(), batch)) == 0);
+    REQUIRE(differing_bytes(without, batches.outputs(shuffled, batch)) == 0);
   }
 }
 
@@ -297,7 +310,7 @@ void check_limited(Case product, Case limited, KernelPath path) {
   product.run(path);
   product.require_right();
   const DeviceStream stream;
-  for (const std::int32_t sm_limit : {1, 5, 100000}) {
+  for (const std::int32_t sm_limit : {1, 2, 5, 100000}) {
     limited.run(path, nullptr, sm_limit);
     REQUIRE(differing_bytes(product.out, limited.out) == 0);
     const std::int64_t blocks = blocks_of_launch(stream, [&] { limited.enqueue(path, stream, sm_limit); });
@@ -322,6 +335,16 @@ TEST_CASE("a limit on multiprocessors is kept and changes no bit", "[small]") {
     check_limited(WeightGradientCase(rows.view(), shape, shape.type, 1),
                   WeightGradientCase(rows.view(), shape, shape.type, 1), path);
   }
+}
+
+TEST_CASE("a limit on multiprocessors is kept by pairs of blocks and changes no bit") {
+  const DeviceRows rows = packed_rows({300, 0, 250, 161});
+  ProductShape shape;
+  shape.k = 1032;
+  shape.n = 528;
+  REQUIRE(sm90::takes_pairs(rows.view().rows_bound, 4, shape.k, 2));
+  check_limited(RowsByWeightsCase(rows.view(), shape, 1), RowsByWeightsCase(rows.view(), shape, 1),
+                KernelPath::sm90);
 }
 
 TEST_CASE("rows of another GPU are refused by every product", "[small]") {
