@@ -16,10 +16,10 @@ def shown(score):
     return "" if score is None else f"{score:.2f}"
 
 
-def product_scores(gradients, contestant):
+def product_scores(products, contestant):
     def scores(cases):
         return [case["score"][contestant] for case in cases
-                if case["product"].endswith("_wgrad") == gradients and contestant in case["score"]]
+                if case["product"] in products and contestant in case["score"]]
     return scores
 
 
@@ -29,10 +29,13 @@ def layer_scores(kind, contestant):
     return scores
 
 
-PRODUCT_COLUMNS = {"up, down: dropless": product_scores(False, "dropless"),
-                   "torch": product_scores(False, "torch_grouped"),
-                   "weight gradients: dropless": product_scores(True, "dropless"),
-                   "torch ": product_scores(True, "torch_grouped")}
+FORWARD, INPUT_GRADIENTS, WEIGHT_GRADIENTS = ("up", "down"), ("up_dgrad", "down_dgrad"), ("up_wgrad", "down_wgrad")
+PRODUCT_COLUMNS = {"up, down: dropless": product_scores(FORWARD, "dropless"),
+                   "torch": product_scores(FORWARD, "torch_grouped"),
+                   "input gradients: dropless": product_scores(INPUT_GRADIENTS, "dropless"),
+                   "torch ": product_scores(INPUT_GRADIENTS, "torch_grouped"),
+                   "weight gradients: dropless": product_scores(WEIGHT_GRADIENTS, "dropless"),
+                   "torch  ": product_scores(WEIGHT_GRADIENTS, "torch_grouped")}
 LAYER_COLUMNS = {"forward: dropless": layer_scores("fwd", "fwd"),
                  "single calls": layer_scores("fwd", "unfused_fwd"),
                  "torch": layer_scores("fwd", "torch_fwd"),
