@@ -16,6 +16,7 @@ namespace bench = dropless::benchmark;
 namespace {
 
 const std::string shipped_cases = std::string(DROPLESS_DATA_DIR) + "/cases/moe_shapes.json";
+const std::string other_cases = std::string(DROPLESS_DATA_DIR) + "/cases/other_shapes.json";
 
 /// The complaint about a file with this content; empty where it is accepted.
 std::string complaint(const std::string& content) {
@@ -46,10 +47,15 @@ TEST_CASE("the shipped benchmark cases are read whole") {
   CHECK(cases.front().rows_per_expert == std::vector<std::int64_t>{14, 18, 13, 21, 15, 17, 16, 14});
   CHECK(cases.back().mlp == dropless::MlpKind::linear2);
   for (const bench::BenchmarkCase& c : cases) CHECK(c.rows() == c.tokens * c.top_k);
+
+  const std::vector<bench::BenchmarkCase> others = bench::read_benchmark_cases(other_cases);
+  REQUIRE(others.size() == 30);
+  for (const bench::BenchmarkCase& c : others) CHECK(c.rows() == c.tokens * c.top_k);
 }
 
 TEST_CASE("router ids have the case's rows and no token meets an expert twice") {
-  for (const bench::BenchmarkCase& c : bench::read_benchmark_cases(shipped_cases)) {
+  const std::string& path = GENERATE_REF(shipped_cases, other_cases);
+  for (const bench::BenchmarkCase& c : bench::read_benchmark_cases(path)) {
     const std::vector<std::int32_t> ids = bench::router_ids(c);
     std::vector<std::int64_t> rows(static_cast<std::size_t>(c.experts), 0);
     bool repeated = false;
