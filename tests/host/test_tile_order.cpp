@@ -70,7 +70,7 @@ TEST_CASE("tile order: every list of up to six experts with up to five tiles eac
   for (std::size_t experts = 0; experts <= 6; ++experts) {
     std::vector<std::int32_t> counts(experts, 0);
     for (bool more = true; more;) {
-      if (!is_right(counts)) FAIL("experts " << experts << ", the first with " << counts[0] << " tiles");
+      if (!is_right(counts)) FAIL("tiles per expert: " << Catch::Detail::stringify(counts));
       more = false;
       for (std::int32_t& count : counts) {
         more = count < 5;

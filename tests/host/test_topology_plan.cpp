@@ -76,7 +76,7 @@ TEST_CASE("an id falls into the bin of its local expert or of the reason why it 
   CHECK(bin_of(4, mapped) == 2 + bin_out_of_range);
 }
 
-TEST_CASE("an entry of the tile list finds its expert and its rows, past empty experts") {
+TEST_CASE("a tile counted from the first expert on finds its expert and its rows, past empty experts") {
   const RowTileRule rule = GENERATE(RowTileRule{128, 16}, RowTileRule{16, 16}, RowTileRule{192, 16});
   const std::vector<std::int32_t> rows{0, 0, 1, 130, 0, 128, 500, 0, 15, 0};
   std::vector<std::int32_t> tile_begin{0};
