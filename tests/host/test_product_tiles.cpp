@@ -94,18 +94,20 @@ TEST_CASE("portable steps: an expert's tiles cover its rows once, as few as ther
   for (const std::int32_t height : {16, 128})
     for (std::int32_t rows = -1; rows <= 3000; ++rows) {
       const ExpertTiles tiles{height};
-      std::int32_t next = 0, lowest = height, tallest = 0;
+      std::int32_t next = 0, lowest = height, tallest = 0, scheduled = 0;
       for (std::int32_t i = 0; i < tiles.count(rows); ++i) {
         const ExpertTile tile = tiles.at(rows, i);
         const std::int32_t rounded = (tile.rows + 15) / 16 * 16;
         if (tile.expert_row != next || tile.rows <= 0 || tile.expert_row % 16 != 0) FAIL(rows << " rows");
         next += tile.rows;
+        scheduled += rounded;
         lowest = std::min(lowest, rounded);
         tallest = std::max(tallest, rounded);
       }
       INFO(rows << " rows in tiles of " << height);
       REQUIRE(tiles.count(rows) == ceil_div(std::max(rows, 0), height));
       REQUIRE(next == std::max(rows, 0));
+      REQUIRE(scheduled == scheduled_rows(next, {}));
       REQUIRE(tallest <= height);
       if (rows > 0) REQUIRE(tallest - lowest <= 16);
     }

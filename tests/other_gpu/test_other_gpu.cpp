@@ -1,0 +1,104 @@
+// Rows and patterns in the memory of another GPU than the current one are refused, on any machine: the linker
+// puts the functions below in the place of the three CUDA calls by which the library tells GPUs apart. The
+// calls have nothing to compute, so what is not refused returns before it needs a GPU.
+#include <cuda_runtime_api.h>
+
+#include "catch.hpp"
+#include "dropless/block_sparse.hpp"
+#include "dropless/expert_products.hpp"
+#include "refused_argument.hpp"
+
+using namespace dropless;
+using namespace dropless::test;
+
+namespace {
+
+int current_device = 0, device_of_memory = 0;
+
+}  // namespace
+
+extern "C" {
+cudaError_t __wrap_cudaGetDevice(int* device) {
+  *device = current_device;
+  return cudaSuccess;
+}
+cudaError_t __wrap_cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void*) {
+  *attributes = {};
+  attributes->type = cudaMemoryTypeDevice;
+  attributes->device = device_of_memory;
+  return cudaSuccess;
+}
+cudaError_t __wrap_cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
+  *value = 9;
+  return cudaSuccess;
+}
+}
+
+namespace {
+
+/// Addresses that are looked at and never followed.
+alignas(16) unsigned char memory[1 << 12];
+const auto* const numbers = reinterpret_cast<const std::int32_t*>(memory);
+
+ExpertRows no_rows() {
+  ExpertRows rows;
+  rows.experts = 2;
+  rows.row_begin = rows.row_count = rows.tile_count = numbers;
+  rows.tiles = reinterpret_cast<const RowTile*>(memory);
+  return rows;
+}
+
+ExpertWeights weights() {
+  ExpertWeights weights;
+  weights.experts = 2;
+  weights.k = weights.n = weights.leading_dimension = 8;
+  weights.first = {memory + 1024, 64, nullptr};
+  return weights;
+}
+
+BlockSparseMatrix no_blocks() {
+  BlockSparseMatrix matrix;
+  matrix.block = 16;
+  matrix.offsets = matrix.row_indices = matrix.column_indices = numbers;
+  matrix.offsets_transposed = matrix.column_indices_transposed = matrix.block_offsets_transposed = numbers;
+  matrix.values = memory + 2048;
+  return matrix;
+}
+
+/// What `call` refuses with memory of the current GPU, and with memory of another one.
+template <class Call>
+void require_refused(const Call& call, const std::string& argument) {
+  current_device = device_of_memory = 0;
+  CHECK(refused_argument(call) == "nothing");
+  current_device = device_of_memory = 1;
+  CHECK(refused_argument(call) == "nothing");
+  device_of_memory = 0;
+  CHECK(refused_argument(call) == argument);
+}
+
+}  // namespace
+
+TEST_CASE("rows in another GPU's memory are refused by every product") {
+  const RowsView in{memory, 8, ElementType::bf16};
+  const MutableRowsView out{memory + 512, 8, ElementType::bf16};
+  ExpertGradients gradients;
+  gradients.experts = 2;
+  gradients.m = gradients.n = gradients.leading_dimension = 8;
+  gradients.expert_stride = 64;
+  gradients.data = memory + 1024;
+  ProductOptions add;
+  add.accumulate = true;  // so that experts without rows leave nothing to write
+  require_refused([&] { sdd(no_rows(), in, weights(), out, {}, nullptr); }, "rows.row_begin");
+  require_refused([&] { dsd(no_rows(), in, weights(), out, {}, nullptr); }, "rows.row_begin");
+  require_refused([&] { weight_gradient(no_rows(), in, in, gradients, add, nullptr); }, "rows.row_begin");
+}
+
+TEST_CASE("patterns in another GPU's memory are refused by every block-sparse product and conversion") {
+  const DenseMatrix dense{memory, 0, 0, 16, ElementType::bf16, false};
+  const std::string indices = "the block-sparse matrix's indices";
+  require_refused([&] { sdd(dense, dense, no_blocks(), nullptr); }, indices);
+  require_refused([&] { dsd(no_blocks(), dense, dense, nullptr); }, indices);
+  require_refused([&] { dds(dense, no_blocks(), dense, nullptr); }, indices);
+  require_refused([&] { to_dense(no_blocks(), dense, nullptr); }, "matrix.offsets");
+  require_refused([&] { from_dense(dense, no_blocks(), nullptr); }, "out.row_indices");
+}
