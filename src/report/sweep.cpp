@@ -39,6 +39,49 @@ std::vector<std::int64_t> take_family(std::vector<std::int64_t>& sizes) {
   return family;
 }
 
+/// "30", "30 and 70", "30, 50 and 70".
+std::string listed(const std::vector<std::int64_t>& sizes) {
+  std::string text;
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == sizes.size() ? " and " : ", ") + grouped(sizes[i]);
+  return text;
+}
+
+std::int64_t most_tokens_of_a_layer(const Report& report) {
+  std::int64_t most = 0;
+  for (const LayerFigures& layer : report.layers) most = std::max(most, layer.figures.tokens);
+  return most;
+}
+
+bool has_shorter_batch(const SweepPoint& point) {
+  return std::any_of(point.report.layers.begin(), point.report.layers.end(), [&](const LayerFigures& layer) {
+    return layer.figures.tokens < layer.figures.batches * point.batch_tokens;
+  });
+}
+
+/// Which batches do not have the size at the head of their column.
+std::vector<std::string> size_notes(const std::vector<SweepPoint>& points) {
+  std::vector<std::int64_t> above, uneven;
+  std::int64_t most = 0;
+  for (const SweepPoint& point : points) {
+    const std::int64_t tokens = most_tokens_of_a_layer(point.report);
+    if (tokens == 0) continue;  // not known
+    most = std::max(most, tokens);
+    if (point.batch_tokens > tokens)
+      above.push_back(point.batch_tokens);
+    else if (has_shorter_batch(point))
+      uneven.push_back(point.batch_tokens);
+  }
+  std::vector<std::string> notes;
+  if (!above.empty())
+    notes.push_back(fmt::format("No layer has more than {} tokens: at {} all of a layer is one batch.",
+                                grouped(most), listed(above)));
+  if (!uneven.empty())
+    notes.push_back(
+        fmt::format("At {} not every batch is full: one that ends a layer is shorter.", listed(uneven)));
+  return notes;
+}
+
 class SweepText {
  public:
   explicit SweepText(const std::vector<SweepPoint>& points) : points_(points) {
@@ -65,9 +108,13 @@ class SweepText {
                                 counted(trace.experts, "expert")),
                     2) +
             "\n";
+    for (const std::string& assumption : trace.assumptions) note(assumption);
+    for (const std::string& sentence : size_notes(points_)) note(sentence);
     for (const std::string& warning : points_[0].report.warnings)
       text_ += wrapped("warning: " + warning, 2) + "\n";
   }
+
+  void note(const std::string& sentence) { text_ += wrapped("note: " + sentence, 2) + "\n"; }
 
   template <class Cell>
   void line(const std::string& name, Cell cell) {
@@ -153,8 +200,12 @@ std::vector<SweepPoint> make_sweep(const std::vector<std::int64_t>& sizes, const
     }
   }
   std::vector<SweepPoint> points;
-  points.reserve(sizes.size());
-  for (const std::int64_t size : sizes) points.push_back({size, reports.at(size)});
+  points.reserve(reports.size());
+  for (const std::int64_t size : sizes)
+    if (const auto report = reports.find(size); report != reports.end()) {  // named for the first time
+      points.push_back({size, std::move(report->second)});
+      reports.erase(report);
+    }
   return points;
 }
 

@@ -20,13 +20,15 @@ struct SweepPoint {
 /// Opens the trace cut into batches of that many tokens.
 using OpenCut = std::function<std::unique_ptr<Trace>(std::int64_t batch_tokens)>;
 
-/// A point for each of `sizes`, each of them what make_report() makes of the trace cut into that size. Sizes
-/// that divide one another are read together, once.
+/// A point for each of `sizes`, in their order, one for a size that is named twice, each of them what
+/// make_report() makes of the trace cut into that size. Sizes that divide one another are read together,
+/// once.
 std::vector<SweepPoint> make_sweep(const std::vector<std::int64_t>& sizes, const OpenCut& open,
                                    const ReportOptions& options, Progress progress = nullptr,
                                    void* context = nullptr);
 
-/// Padding by policy against batch size, in at most 100 columns. All points have the same policies.
+/// Padding by policy against batch size, in at most 100 columns, after notes that name the sizes which a
+/// layer's tokens do not fill. All points have the same policies.
 std::string sweep_text(const std::vector<SweepPoint>& points);
 
 /// The document of the last point's report whose `sweep` holds the totals of every point.

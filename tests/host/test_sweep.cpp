@@ -89,6 +89,44 @@ padding % of
                  !Catch::Contains("dropped % of\n  block"));
 }
 
+TEST_CASE("sweep: what was assumed of the file, and sizes that a layer's tokens do not fill, are said") {
+  const auto cut = [](std::int64_t size, std::vector<MemoryBatch> batches) {
+    MemoryTrace trace(2, 1, std::move(batches));
+    trace.info().assumptions = {"The axes were guessed."};
+    return SweepPoint{size, make_report(trace)};
+  };
+  const SweepPoint one = cut(1, {{0, {1, 0}}, {0, {1, 0}}, {0, {0, 1}}, {1, {1, 0}}, {1, {1, 0}}}),
+                   two = cut(2, {{0, {2, 0}}, {0, {0, 1}}, {1, {2, 0}}}),
+                   three = cut(3, {{0, {2, 1}}, {1, {2, 0}}}),
+                   thousand = cut(1000, {{0, {2, 1}}, {1, {2, 0}}});
+  CHECK_THAT(sweep_text({one, two, three, thousand, {4000, thousand.report}}),
+             Catch::StartsWith(
+                 "memory.npy (npy): 2 layers, 2 experts\n"
+                 "note: The axes were guessed.\n"
+                 "note: No layer has more than 3 tokens: at 1,000 and 4,000 all of a layer is one batch.\n"
+                 "note: At 2 and 3 not every batch is full: one that ends a layer is shorter.\n\n"));
+  CHECK_THAT(sweep_text({one}), Catch::StartsWith("memory.npy (npy): 2 layers, 2 experts\n"
+                                                  "note: The axes were guessed.\n\n"));
+}
+
+TEST_CASE("sweep: a size that is named twice is one point") {
+  ReportOptions options;
+  options.workers = 1;  // a MemoryTrace deals batches out one by one
+  const std::vector<SweepPoint> points = make_sweep(
+      {4, 1, 4, 1},
+      [](std::int64_t size) -> std::unique_ptr<Trace> {
+        CHECK(size == 1);
+        return std::make_unique<MemoryTrace>(
+            MemoryTrace(2, 1, {{0, {1, 0}}, {0, {1, 0}}, {0, {0, 1}}, {0, {0, 1}}}));
+      },
+      options);
+  REQUIRE(points.size() == 2);
+  CHECK(points[0].batch_tokens == 4);
+  CHECK(points[0].report.totals.batches == 1);
+  CHECK(points[1].batch_tokens == 1);
+  CHECK(points[1].report.totals.batches == 4);
+}
+
 TEST_CASE("sweep: modelled time of a batch where hardware is known") {
   // Widths 256, 1 GB/s and a peak that never binds: an expert's weights take 131.072 us a product, a
   // row 1.024.
