@@ -101,7 +101,7 @@ json side(const json& report, const json& other) {
   const json &trace = member(report, "trace"), &totals = member(report, "totals");
   json out;
   for (const char* key :
-       {"path", "format", "experts", "top_k", "layers", "batches", "cumulative", "warnings"})
+       {"path", "format", "experts", "top_k", "layers", "batches", "cumulative", "assumptions", "warnings"})
     out[key] = member(trace, key);
   out["useful_rows"] = number(totals, "useful_rows");
   out["hardware"] = member(member(report, "hardware"), "name");

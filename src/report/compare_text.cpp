@@ -37,8 +37,9 @@ std::string side_text(const char* name, const json& side) {
                   counted(side["layers"], "layer"), counted(side["experts"], "expert"),
                   counted(side["batches"], "batch"), counted(side["useful_rows"], "useful row"));
   text = wrapped(text, 3) + "\n";
-  for (const json& warning : side["warnings"])
-    text += wrapped(fmt::format("   warning: {}", words(warning)), 5) + "\n";
+  for (const auto& [kind, key] : {std::pair{"note", "assumptions"}, {"warning", "warnings"}})
+    for (const json& sentence : side[key])
+      text += wrapped(fmt::format("   {}: {}", kind, words(sentence)), 5) + "\n";
   return text;
 }
 

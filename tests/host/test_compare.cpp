@@ -82,6 +82,19 @@ layer                  block:16                    max
 )");
 }
 
+TEST_CASE("compare: what was assumed of each file is said") {
+  MemoryTrace guessed = before();
+  guessed.info().assumptions = {"The axes were guessed.", "A layer was taken as one batch."};
+  json kept = document(guessed);
+  const std::string text = comparison_text(compare_reports(kept, document(after())));
+  CHECK_THAT(text, Catch::StartsWith("A  memory.npy (npy): 2 layers, 2 experts, 2 batches, 48 useful rows\n"
+                                     "   note: The axes were guessed.\n"
+                                     "   note: A layer was taken as one batch.\n"
+                                     "B  memory.npy"));
+  kept["trace"].erase("assumptions");
+  CHECK_THAT(comparison_text(compare_reports(kept, document(after()))), !Catch::Contains("note:"));
+}
+
 TEST_CASE("compare: no line is wider than 100 columns, padding of whole runs is not printed") {
   MemoryTrace run = after();
   run.info().cumulative = true;
