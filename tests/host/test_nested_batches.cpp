@@ -145,7 +145,7 @@ TEST_CASE("nested batches: a sweep's reports are those of each size alone", "[tr
       ReportOptions asked;
       check_sweep(file, {1, 16, 64, 512}, asked);
       asked.policies = {"flat:4", "capacity:1:tutel", "tile:128x2"};
-      check_sweep(file, {7, 16, 21, 5, 16}, asked);
+      check_sweep(file, {7, 16, 21, 5}, asked);
       asked.workers = 3;
       check_sweep(file, {100000, 1}, asked);
       file.options.drop_warmup = true;
