@@ -13,11 +13,6 @@ double ratio(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0.0 : as_double(part) / as_double(whole);
 }
 
-/// The mean of a sum over `count` terms; 0 where there is none.
-double mean(const FixedPointSum& sum, std::int64_t count) {
-  return count == 0 ? 0.0 : sum.value() / as_double(count);
-}
-
 /// The imbalance of the rows summed over batches, as if they were one batch.
 Imbalance summed_imbalance(const std::vector<std::int64_t>& rows_per_expert) {
   const BatchRows rows(rows_per_expert, 0, 0);
@@ -66,10 +61,10 @@ RoutingFigures LayerSums::figures(const ReportPlan& plan) const {
   out.duplicate_rows = duplicate_rows_;
   out.active_experts = active_experts_;
   out.empty_experts = batches_with_rows_ * plan.experts - active_experts_;
-  out.max_over_mean = mean(max_over_mean_, batches_with_rows_);
+  out.max_over_mean = max_over_mean_.mean(batches_with_rows_);
   out.max_over_mean_max = max_over_mean_most_;
-  out.coefficient_of_variation = mean(coefficient_of_variation_, batches_with_rows_);
-  out.gini = mean(gini_, batches_with_rows_);
+  out.coefficient_of_variation = coefficient_of_variation_.mean(batches_with_rows_);
+  out.gini = gini_.mean(batches_with_rows_);
   if (plan.model) {
     const ModelShape& model = *plan.model;
     const ProductCost up = up_product_cost(model.mlp, 1, 1, model.d_model, model.d_ff, model.dtype);
@@ -82,13 +77,13 @@ RoutingFigures LayerSums::figures(const ReportPlan& plan) const {
     out.padding_by_block.push_back({report_blocks[i], scheduled_by_block_[i],
                                     padding_fraction(scheduled_by_block_[i], useful_rows_, 0)});
   if (plan.ranks > 0)
-    out.ranks = RankFigures{{}, mean(ranks_.max_over_mean, batches_with_rows_), ranks_.most, {}};
+    out.ranks = RankFigures{{}, ranks_.max_over_mean.mean(batches_with_rows_), ranks_.most, {}};
   if (plan.sms > 0)
     out.tiles = TileFigures{tiles_.tiles,
                             tiles_.waves,
-                            mean(tiles_.idle_of_last_wave, batches_with_rows_),
+                            tiles_.idle_of_last_wave.mean(batches_with_rows_),
                             ratio(tiles_.waves * plan.sms - tiles_.tiles, tiles_.waves * plan.sms),
-                            mean(tiles_.longest_share, batches_with_rows_),
+                            tiles_.longest_share.mean(batches_with_rows_),
                             tiles_.longest_share_most};
   return out;
 }

@@ -89,8 +89,7 @@ void RankBalanceSums::add(std::int64_t rows, const std::vector<std::int64_t>& fu
   for (std::size_t i = 0; i < fullest.size(); ++i) {
     fullest_[i] += fullest[i];
     scratch_[i] = static_cast<double>(fullest[i]) / static_cast<double>(rows);
-    max_over_mean_[i].add(static_cast<double>(fullest[i]) * static_cast<double>(ranks) /
-                          static_cast<double>(rows));
+    max_over_mean_[i].add(scratch_[i] * static_cast<double>(ranks));
   }
   shares_.add(scratch_.data());
   if (times_) times_->add(slowest, 1);
@@ -113,7 +112,7 @@ RankBalance RankBalanceSums::figures(std::size_t placement, std::int64_t ranks) 
   // The mean rows of a rank are 1 / ranks of a batch's.
   const auto scale = static_cast<double>(ranks);
   out.fullest_rank_rows = fullest_[placement];
-  out.max_over_mean = max_over_mean_[placement].value() / static_cast<double>(batches_);
+  out.max_over_mean = max_over_mean_[placement].mean(batches_);
   out.p50 = shares_.percentile(placement, 0.50) * scale;
   out.p95 = shares_.percentile(placement, 0.95) * scale;
   out.p99 = shares_.percentile(placement, 0.99) * scale;

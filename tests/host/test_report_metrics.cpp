@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "dropless/report.hpp"
+#include "memory_trace.hpp"
 #include "plain_report.hpp"
 #include "report/fixed_point_sum.hpp"
 #include "report/fraction_distribution.hpp"
@@ -50,6 +52,37 @@ TEST_CASE("report metrics: a sum in fixed point does not depend on the order of 
   FixedPointSum large;
   for (int i = 0; i < 100; ++i) large.add(2147483647.0);
   CHECK(large.value() == 214748364700.0);
+}
+
+TEST_CASE("report metrics: a mean is never above the largest term, and is the term where all are alike") {
+  CHECK(FixedPointSum().mean(0) == 0);
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 200; ++round) {
+    const double term = static_cast<double>(random() % 100'000 + 1) / static_cast<double>(random() % 999 + 1);
+    const auto times = static_cast<std::int64_t>(random() % 1000 + 1);
+    CAPTURE(term, times);
+    FixedPointSum alike;
+    alike.add(term, times);
+    CHECK(alike.mean(times) <= term);
+    if (term >= 0.125) CHECK(alike.mean(times) == term);
+    alike.add(term / 2);
+    CHECK(alike.mean(times + 1) < term);
+  }
+}
+
+TEST_CASE("report metrics: experts and ranks that are as uneven in every batch have that mean and maximum") {
+  std::vector<MemoryBatch> batches(7, {0, {54, 1, 1, 1, 1, 2, 5, 10, 15, 10}});
+  MemoryTrace trace(10, 1, batches);
+  ReportOptions options;
+  options.ranks = 3;
+  options.sms = 3;
+  const RoutingFigures totals = make_report(trace, options).totals;
+  CHECK(totals.max_over_mean == 5.4);
+  CHECK(totals.max_over_mean_max == 5.4);
+  CHECK(totals.tiles->longest_expert_share == totals.tiles->longest_expert_share_max);
+  CHECK(totals.ranks->max_over_mean == totals.ranks->max_over_mean_max);
+  for (const PlacementFigures& placement : totals.ranks->placements)
+    CHECK(placement.all.max_over_mean == placement.all.max);
 }
 
 TEST_CASE("report metrics: percentiles interpolate exactly, and within a bin once values are counted") {
