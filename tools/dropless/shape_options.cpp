@@ -15,6 +15,16 @@ ShapeOptions::ShapeOptions(CLI::App& command) {
   command.add_option("--dtype", dtype_, "Element type: bf16 (the default), fp16 or fp32");
 }
 
+std::string ShapeOptions::stated_names() const {
+  std::string names;
+  for (const auto& [stated, name] : {std::pair{!mlp_.empty(), "mlp"},
+                                     {d_model_ > 0, "d_model"},
+                                     {d_ff_ > 0, "d_ff"},
+                                     {!dtype_.empty(), "dtype"}})
+    if (stated) names += (names.empty() ? "" : ", ") + std::string(name);
+  return names;
+}
+
 std::optional<ModelShape> ShapeOptions::shape() const {
   const bool stated = !mlp_.empty() || !dtype_.empty() || d_model_ > 0 || d_ff_ > 0;
   if (model_.empty() && !stated) return std::nullopt;
@@ -30,6 +40,7 @@ std::optional<ModelShape> ShapeOptions::shape() const {
   if (!dtype_.empty()) shape.dtype = dtype;
   if (d_model_ > 0) shape.d_model = d_model_;
   if (d_ff_ > 0) shape.d_ff = d_ff_;
+  if (stated && !model_.empty()) shape.name += "; " + stated_names() + " from the command line";
   if (stated) shape.source += shape.source.empty() ? "the command line" : ", changed on the command line";
   if (model_.empty()) shape.name = "widths from the command line";
   return shape;

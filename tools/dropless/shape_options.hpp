@@ -17,13 +17,17 @@ class ShapeOptions {
   ShapeOptions(const ShapeOptions&) = delete;
 
   /// The model's shape with what was stated beside it put in its place, or nothing where no width was given.
-  /// Throws Error where a width is missing. experts and top_k are 0 where no model was named.
+  /// Its name says what was stated. Throws Error where a width is missing. experts and top_k are 0 where no
+  /// model was named.
   std::optional<dropless::ModelShape> shape() const;
 
   /// --model as typed.
   const std::string& model() const { return model_; }
 
  private:
+  /// "d_model, d_ff": what stands on the command line beside or without a model.
+  std::string stated_names() const;
+
   std::string model_, mlp_, dtype_;
   std::int64_t d_model_ = 0, d_ff_ = 0;
 };
