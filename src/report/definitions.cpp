@@ -30,7 +30,7 @@ const std::vector<MetricDefinition>& metric_definitions() {
       {"assignments", "(token, slot) pairs of all layers, unrouted ones included"},
       {"useful_rows",
        "assignments with an expert, summed over batches and, in totals, over layers that are not dense",
-       {"useful"}},
+       {"useful", "useful rows (sum)"}},
       {"scheduled_rows",
        "rows for which the policy spends matrix arithmetic, padding included, summed over batches",
        {"scheduled"}},

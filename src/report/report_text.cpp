@@ -56,7 +56,10 @@ class TextReport {
     if (trace.top_k > 0) shape += fmt::format(", top-{}", trace.top_k);
     shape += "; " + counted(report_.trace_batches, "batch");
     if (report_.trace_tokens > 0) shape += ", " + counted(report_.trace_tokens, "token");
-    shape += ", " + counted(report_.trace_assignments, "assignment");
+    const std::int64_t unrouted = report_.trace_unrouted;
+    shape += ", ";
+    if (unrouted > 0) shape += grouped(report_.trace_assignments - unrouted) + " of ";
+    shape += counted(report_.trace_assignments, "assignment") + (unrouted > 0 ? " routed" : "");
     paragraph(shape + (layers > 1 ? " (summed over layers)" : ""));
     for (const std::string& assumption : trace.assumptions) paragraph("note: " + assumption);
     for (const std::string& warning : report_.warnings) paragraph("warning: " + warning);
@@ -139,9 +142,9 @@ class TextReport {
   }
 
   void layer_table() {
-    print("\n{:<12}{:>14}{:>8}{:>7}{:>6}{:>14}{:>6}{:>6}{}\n", "By layer", "useful", "active", "empty",
+    print("\n{:<12}{:>14}{:>8}{:>7}{:>6}{:>14}{:>6}{:>6}{}\n", "By layer", "useful rows", "active", "empty",
           "never", "max / mean", "", "", padding_is_meaningful() ? "  padding % at block" : "");
-    print("{:<12}{:>14}{:>8}{:>7}{:>6}{:>7}{:>7}{:>6}{:>6}{}\n", "layer", "rows", "/ batch", "%", "used",
+    print("{:<12}{:>14}{:>8}{:>7}{:>6}{:>7}{:>7}{:>6}{:>6}{}\n", "layer", "(sum)", "/ batch", "%", "used",
           "mean", "worst", "CV", "Gini", padding_is_meaningful() ? "    16    64   128   256" : "");
     for (const LayerFigures& layer : report_.layers) {
       if (layer.dense) {

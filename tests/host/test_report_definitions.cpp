@@ -50,6 +50,7 @@ TEST_CASE("report definitions: what the tables print is found") {
                                     {"p95", "time_p95_us"},
                                     {"dropped %", "dropped_rows"},
                                     {"useful rows", "useful_rows"},
+                                    {"useful rows (sum)", "useful_rows"},
                                     {"max/mean", "max_over_mean"},
                                     {"max / mean", "max_over_mean_max"},
                                     {"active / batch", "active_experts"},

@@ -74,6 +74,14 @@ TEST_CASE("report output: null stands for what does not apply") {
   CHECK(document["totals"]["ranks"].is_null());
 }
 
+TEST_CASE("report output: ids without an expert are no assignments that are routed") {
+  MemoryTrace trace(4, 1, {{0, {3, 0, 130, 128}, 5}});
+  CHECK_THAT(report_text(make_report(trace)),
+             Catch::Contains("; 1 batch, 266 tokens, 261 of 266 assignments routed\n"));
+  MemoryTrace all_routed(4, 1, {{0, {3, 0, 130, 128}}});
+  CHECK_THAT(report_text(make_report(all_routed)), Catch::Contains("261 tokens, 261 assignments\n"));
+}
+
 TEST_CASE("report output: the text of a small case") {
   MemoryTrace trace(4, 1, {{0, {3, 0, 130, 128}}, {2, {0, 0, 16, 112}}});
   trace.info().assumptions = {"Each sequence was taken as one batch."};
@@ -95,8 +103,8 @@ vllm:64                       576    32.5  32.7  33.3  33.3  33.3     0.0  vLLM 
 capacity:1:megatron           183     0.0   0.0   0.0   0.0   0.0    53.0  Megatron-Core
 vllm:64 launches 960 rows
 
-By layer            useful  active  empty never    max / mean              padding % at block
-layer                 rows / batch      %  used   mean  worst    CV  Gini    16    64   128   256
+By layer       useful rows  active  empty never    max / mean              padding % at block
+layer                (sum) / batch      %  used   mean  worst    CV  Gini    16    64   128   256
 0                      261     3.0   25.0     1   1.99   1.99  0.98  0.49   9.4  32.0  49.0  66.0
 2                      128     2.0   50.0     2   3.50   3.50  1.46  0.69   0.0  33.3  50.0  75.0
 
