@@ -53,10 +53,13 @@ std::string fastest_line(const Report& report, const RoutingFigures& figures, st
     if (time_of(figures.policies[i]) > time_of(figures.policies[slowest])) slowest = i;
     ties += i != best && same_time(time_of(figures.policies[i]), least);
   }
+  const bool all_alike = same_time(time_of(figures.policies[slowest]), least);
+  if (all_alike && ties > 0)
+    return "The policies that compute exactly the router's choice all take the same time (time_us).";
   std::string line = fmt::format("Of the policies that compute exactly the router's choice, {}{} least time",
                                  report.policies[best].name,
                                  ties == 0 ? " takes" : fmt::format(" and {} take", counted(ties, "other")));
-  if (!same_time(time_of(figures.policies[slowest]), least))
+  if (!all_alike)
     line += fmt::format(", {} {}", report.policies[slowest].name,
                         compared(time_of(figures.policies[slowest]), least));
   return line + " (time_us).";

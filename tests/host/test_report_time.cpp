@@ -99,6 +99,13 @@ TEST_CASE("report time: the advice ranks by time, and names no policy without wi
         "block:128 33.2 % more (time_us).");
   CHECK_THAT(lines[1], Catch::StartsWith("50.0 % of dropless's batches are bound by memory"));
   CHECK_THAT(lines[2], Catch::StartsWith("capacity:1:megatron drops 49.8 % of the rows (dropped_rows) and "));
+  MemoryTrace whole(2, 1, {{0, {128, 256}}});
+  options.policies = {"block:128", "dropless", "block:64"};
+  CHECK(what_to_do(make_report(whole, options))[0] ==
+        "The policies that compute exactly the router's choice all take the same time (time_us).");
+  options.policies = {"block:128", "dropless", "sonic"};
+  CHECK_THAT(what_to_do(make_report(whole, options))[0],
+             Catch::Contains("block:128 and 1 other take least time, sonic "));
   options.policies = {"dropless", "sonic:nr"};
   MemoryTrace decode(2, 1, {{0, {1, 60}}});
   CHECK(what_to_do(make_report(decode, options)).size() == 2);  // sonic:nr drops every row
