@@ -159,6 +159,9 @@ std::string comparison_text(const json& comparison) {
                     3) +
             "\n";
 
+  for (const json& layer : layers)
+    if (!has_figures(layer)) text += layer_state(layer);
+
   text += fmt::format("\n{:<{}}{:>28}\n", "All layers", width, "A -> B  change");
   for (const Group& group : groups) {
     if (!group.heading.empty() && !group.columns.empty()) text += group.heading + "\n";
@@ -166,9 +169,6 @@ std::string comparison_text(const json& comparison) {
       text += fmt::format("{:<{}}{}\n", (group.heading.empty() ? "" : "  ") + column.title, width,
                           cell(comparison["totals"], column, 28));
   }
-
-  for (const json& layer : layers)
-    if (!has_figures(layer)) text += layer_state(layer);
   if (std::any_of(layers.begin(), layers.end(), has_figures))
     for (const Group& group : groups) text += layer_tables(group, layers);
   return text;

@@ -59,6 +59,7 @@ TEST_CASE("compare: the text of a small case") {
   const std::string text = comparison_text(compare_reports(document(before()), document(after())));
   CHECK(text == R"(A  memory.npy (npy): 2 layers, 2 experts, 2 batches, 48 useful rows
 B  memory.npy (npy): 3 layers, 2 experts, 3 batches, 50 useful rows
+layer 5: absent in A
 
 All layers                           A -> B  change
 max / mean                     1.00 -> 1.33   +0.33
@@ -68,7 +69,6 @@ never used                           0 -> 1      +1
 padding % of
   block:16                     25.0 -> 47.9   +22.9
   max                           0.0 -> 39.0   +39.0
-layer 5: absent in A
 
 Imbalance by layer
 layer                max / mean                     CV                   Gini             never used
