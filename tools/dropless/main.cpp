@@ -13,9 +13,13 @@
 
 namespace {
 
-/// CLI11 says no more than that a subcommand is required.
+/// CLI11 says no more than that a subcommand is required, and lists words that nothing takes backwards.
 std::string refusal(const CLI::App& program, const CLI::ParseError& error) {
-  if (!program.get_subcommands().empty()) return error.what();
+  if (!program.get_subcommands().empty()) {
+    if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::ExtrasError)) return error.what();
+    const std::vector<std::string> words = program.remaining(true);
+    return fmt::format("'{}' {} not understood", fmt::join(words, " "), words.size() == 1 ? "is" : "are");
+  }
   std::string commands;
   for (const CLI::App* command : program.get_subcommands({}))
     commands += (commands.empty() ? "" : ", ") + command->get_name();
