@@ -47,10 +47,18 @@ Document document_of(const CompareArguments& arguments, const std::string& path)
   return dropless::report_document(dropless::make_report(*trace, options, ProgressLine::update, &progress));
 }
 
+/// What a report holds was decided when it was made.
+void refuse_policies_of_kept_reports(const CompareArguments& arguments) {
+  if (arguments.figures.names_policies() && is_report(arguments.a) && is_report(arguments.b))
+    throw dropless::Error("--policy", "given with two kept reports",
+                          "a trace: a kept report has the policies that it was made with");
+}
+
 void run_compare(const CompareArguments& arguments) {
   std::vector<NamedPath> inputs = arguments.figures.files();
   inputs.insert(inputs.end(), {{"the input a", arguments.a}, {"the input b", arguments.b}});
   refuse_overwriting(inputs, {{"--output", arguments.output}});
+  refuse_policies_of_kept_reports(arguments);
   const Document comparison =
       dropless::compare_reports(document_of(arguments, arguments.a), document_of(arguments, arguments.b));
   const std::string text =

@@ -28,6 +28,8 @@ class ReportFigures {
   dropless::ReportOptions options(const std::optional<dropless::Calibration>& calibration) const;
   /// What the options name that may be a file to read.
   std::vector<NamedPath> files() const;
+  /// Whether a --policy was named.
+  bool names_policies() const { return !options_.policies.empty(); }
   CLI::Option* ranks() const { return ranks_; }
 
  private:
