@@ -13,6 +13,7 @@
 
 #include "commands.hpp"
 #include "dropless/cost.hpp"
+#include "dropless/time_model.hpp"
 #include "progress_line.hpp"
 #include "shape_options.hpp"
 #include "trace_arguments.hpp"
@@ -28,11 +29,15 @@ struct RooflineArguments {
 
   TraceArguments trace;
   ShapeOptions widths;
-  std::string path;
-  double bandwidth = 0, peak = 0;
-  std::optional<double> intensity;
+  std::string path, hardware;
+  std::optional<double> stated_bandwidth, stated_peak, intensity;
   std::vector<std::int64_t> rows_per_expert;
   bool json = false;
+};
+
+/// The roof that everything is placed under.
+struct Roof {
+  double bandwidth = 0, peak = 0;  ///< GB/s, GFLOP/s
 };
 
 /// The work of one layer's experts: an expert's weights are read once in every batch that has rows for it.
@@ -96,45 +101,44 @@ LayerWork work_of_one_batch(const std::vector<std::int64_t>& rows_per_expert) {
 }
 
 /// Where one product stands: `bound` is "memory" left of the ridge and "compute" from it on.
-Document placement(double intensity, const RooflineArguments& arguments) {
-  const double gflops = attainable_gflops(intensity, arguments.bandwidth, arguments.peak);
+Document placement(double intensity, const Roof& roof) {
+  const double gflops = attainable_gflops(intensity, roof.bandwidth, roof.peak);
   return {{"intensity", intensity},
           {"attainable_gflops", gflops},
-          {"bound", gflops < arguments.peak ? "memory" : "compute"}};
+          {"bound", gflops < roof.peak ? "memory" : "compute"}};
 }
 
-Document placement(const ProductCost& cost, const RooflineArguments& arguments) {
+Document placement(const ProductCost& cost, const Roof& roof) {
   if (cost.bytes() == 0) return nullptr;
-  Document document = placement(cost.intensity(), arguments);
+  Document document = placement(cost.intensity(), roof);
   document["flops"] = cost.flops;
   document["bytes"] = cost.bytes();
   return document;
 }
 
 /// Where the up and the down product of these rows stand.
-Document product_placements(std::int64_t rows, std::int64_t active_experts,
-                            const RooflineArguments& arguments, const ModelShape& shape) {
+Document product_placements(std::int64_t rows, std::int64_t active_experts, const Roof& roof,
+                            const ModelShape& shape) {
   const ProductCost up =
       up_product_cost(shape.mlp, rows, active_experts, shape.d_model, shape.d_ff, shape.dtype);
   const ProductCost down = down_product_cost(rows, active_experts, shape.d_model, shape.d_ff, shape.dtype);
-  return {{"rows", rows}, {"up", placement(up, arguments)}, {"down", placement(down, arguments)}};
+  return {{"rows", rows}, {"up", placement(up, roof)}, {"down", placement(down, roof)}};
 }
 
 /// A layer's experts, and all of them together.
-Document layer_placements(const LayerWork& work, const RooflineArguments& arguments,
-                          const ModelShape& shape) {
+Document layer_placements(const LayerWork& work, const Roof& roof, const ModelShape& shape) {
   Document experts = Document::array();
   std::int64_t all_rows = 0, all_active = 0;
   for (std::size_t e = 0; e < work.rows.size(); ++e) {
     Document expert = {{"expert", e}};
-    expert.update(product_placements(work.rows[e], work.active_batches[e], arguments, shape));
+    expert.update(product_placements(work.rows[e], work.active_batches[e], roof, shape));
     experts.push_back(std::move(expert));
     all_rows = checked_sum(all_rows, work.rows[e], "the sum of the rows");
     all_active += work.active_batches[e];
   }
   return {{"layer", work.layer},
           {"experts", std::move(experts)},
-          {"all_experts", product_placements(all_rows, all_active, arguments, shape)}};
+          {"all_experts", product_placements(all_rows, all_active, roof, shape)}};
 }
 
 Document model_document(const ModelShape& shape) {
@@ -180,16 +184,30 @@ void print_text(const Document& document) {
   if (document.contains("layers")) print_layers(document);
 }
 
+/// The GPU's limits for the elements' type, with what was stated in their place.
+Roof roof_of(const RooflineArguments& arguments) {
+  Roof roof;
+  if (!arguments.hardware.empty()) {
+    const HardwareProfile hardware = find_hardware(arguments.hardware);
+    roof = {hardware.bandwidth, hardware.peak(arguments.widths.dtype())};
+  } else if (!arguments.stated_bandwidth || !arguments.stated_peak) {
+    throw Error("the roof", "incomplete", "--bandwidth and --peak together, or --hardware");
+  }
+  roof.bandwidth = arguments.stated_bandwidth.value_or(roof.bandwidth);
+  roof.peak = arguments.stated_peak.value_or(roof.peak);
+  attainable_gflops(1, roof.bandwidth, roof.peak);  // refuses a roof that is none
+  return roof;
+}
+
 void run_roofline(const RooflineArguments& arguments) {
-  attainable_gflops(1, arguments.bandwidth, arguments.peak);  // refuses a roof that is none
   const bool from_trace = !arguments.path.empty(), from_rows = !arguments.rows_per_expert.empty();
   if (!arguments.intensity && !from_trace && !from_rows)
     throw Error("the work", "not given", "--intensity, or with widths --rows or a trace");
   if (from_trace && from_rows) throw Error("the work", "given twice", "--rows or a trace");
-  Document document = {{"bandwidth", arguments.bandwidth},
-                       {"peak", arguments.peak},
-                       {"ridge", arguments.peak / arguments.bandwidth}};
-  if (arguments.intensity) document.update(placement(*arguments.intensity, arguments));
+  const Roof roof = roof_of(arguments);
+  Document document = {
+      {"bandwidth", roof.bandwidth}, {"peak", roof.peak}, {"ridge", roof.peak / roof.bandwidth}};
+  if (arguments.intensity) document.update(placement(*arguments.intensity, roof));
   if (from_trace || from_rows) {
     const std::optional<ModelShape> shape = arguments.widths.shape();
     if (!shape) throw Error("the model's shape", "not given", "--model, or --mlp, --d-model and --d-ff");
@@ -198,8 +216,7 @@ void run_roofline(const RooflineArguments& arguments) {
                                               : std::vector{work_of_one_batch(arguments.rows_per_expert)};
     document["model"] = model_document(*shape);
     document["layers"] = Document::array();
-    for (const LayerWork& work : layers)
-      document["layers"].push_back(layer_placements(work, arguments, *shape));
+    for (const LayerWork& work : layers) document["layers"].push_back(layer_placements(work, roof, *shape));
   }
   if (arguments.json)
     fmt::print("{}\n", document.dump());
@@ -214,8 +231,11 @@ void add_roofline_command(CLI::App& program) {
       "roofline", "Print what bandwidth and peak allow at an intensity, or to each expert's products");
   const auto arguments = std::make_shared<RooflineArguments>(*command);
   command->add_option("trace", arguments->path, "Trace file, or a folder of per-rank files");
-  command->add_option("--bandwidth", arguments->bandwidth, "Memory bandwidth in GB/s")->required();
-  command->add_option("--peak", arguments->peak, "Peak arithmetic in GFLOP/s")->required();
+  command->add_option("--hardware", arguments->hardware,
+                      "GPU under whose limits to stand (data/hardware.json): A100, H100 or H200");
+  command->add_option("--bandwidth", arguments->stated_bandwidth,
+                      "Memory bandwidth in GB/s, instead of the GPU's");
+  command->add_option("--peak", arguments->stated_peak, "Peak arithmetic in GFLOP/s, instead of the GPU's");
   command->add_option("--intensity", arguments->intensity, "FLOPs per byte moved");
   command
       ->add_option("--rows", arguments->rows_per_expert,

@@ -45,3 +45,8 @@ std::optional<ModelShape> ShapeOptions::shape() const {
   if (model_.empty()) shape.name = "widths from the command line";
   return shape;
 }
+
+ElementType ShapeOptions::dtype() const {
+  if (!dtype_.empty()) return element_from_name(dtype_);
+  return model_.empty() ? ModelShape{}.dtype : find_model_shape(model_).dtype;
+}

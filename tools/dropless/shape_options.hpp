@@ -21,6 +21,9 @@ class ShapeOptions {
   /// model was named.
   std::optional<dropless::ModelShape> shape() const;
 
+  /// The elements' type: the stated one, the model's, or the default.
+  dropless::ElementType dtype() const;
+
   /// --model as typed.
   const std::string& model() const { return model_; }
 
