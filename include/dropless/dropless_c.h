@@ -5,7 +5,9 @@
  *
  * Functions return DROPLESS_OK or say what went wrong; dropless_last_error() then holds the sentence. No
  * exception leaves the library. Device memory is the caller's throughout; work goes to the given stream only,
- * and nothing waits for the host but dropless_check_topology. */
+ * and nothing waits for the host but dropless_check_topology.
+ *
+ * `options` may be null: the default ones, in which all is 0. */
 #ifndef DROPLESS_DROPLESS_C_H
 #define DROPLESS_DROPLESS_C_H
 
@@ -171,6 +173,8 @@ typedef struct dropless_product_options {
   int32_t exclusive_rows;
 } dropless_product_options;
 
+/* Products ask for the current GPU first: where there is none, they return DROPLESS_CUDA_ERROR whatever else
+ * is wrong with their arguments, but for nulls and numbers that name nothing. */
 DROPLESS_C_API dropless_result dropless_sdd(const dropless_expert_rows* rows, const dropless_rows_view* x,
                                             const dropless_expert_weights* w1, const dropless_rows_view* h,
                                             const dropless_product_options* options, dropless_stream stream);
@@ -200,7 +204,7 @@ typedef struct dropless_expert_mlp {
   const void* down_bias; /* device [experts, down.n], or null */
 } dropless_expert_mlp;
 
-/* output_scale: 0 takes the default, 1. */
+/* All 0 is the default. output_scale: 0 takes the default, 1. */
 typedef struct dropless_expert_mlp_options {
   int32_t weight_place;
   float output_scale;

@@ -50,10 +50,26 @@ int main(void) {
   expect(dropless_sdd(&rows, &view, &weights, &view, &options, NULL) == DROPLESS_INVALID_ARGUMENT,
          "a path of 7");
   expect(strcmp(dropless_last_error(), "path is 7; expected 0..2") == 0, "the sentence of a bad number");
-  expect(dropless_dsd(&rows, &view, &weights, &view, NULL, NULL) == DROPLESS_INVALID_ARGUMENT,
-         "null options");
+  expect(dropless_dsd(&rows, NULL, &weights, &view, NULL, NULL) == DROPLESS_INVALID_ARGUMENT,
+         "null input rows");
+  expect(strcmp(dropless_last_error(), "input rows is null; expected a pointer") == 0,
+         "null options are no error of their own");
   expect(dropless_weight_gradient(&rows, &view, &view, NULL, &options, NULL) == DROPLESS_INVALID_ARGUMENT,
          "null gradients");
+
+  dropless_expert_mlp mlp;
+  dropless_expert_mlp_options layer_options;
+  dropless_expert_mlp_memory stated, defaults;
+  memset(&mlp, 0, sizeof mlp);
+  memset(&layer_options, 0, sizeof layer_options);
+  memset(&defaults, 0, sizeof defaults);
+  mlp.up.experts = mlp.down.experts = bounds.experts = 128;
+  mlp.up.k = mlp.up.n = mlp.up.leading_dimension = 64;
+  mlp.down.k = mlp.down.n = mlp.down.leading_dimension = 64;
+  expect(dropless_expert_mlp_bytes(&mlp, &bounds, &layer_options, &stated) == DROPLESS_OK, "layer bytes");
+  expect(dropless_expert_mlp_bytes(&mlp, &bounds, NULL, &defaults) == DROPLESS_OK, "layer bytes by default");
+  expect(defaults.saved > 0 && memcmp(&stated, &defaults, sizeof stated) == 0,
+         "null options are options in which all is 0");
   if (failures == 0) puts("the C interface holds");
   return failures == 0 ? 0 : 1;
 }

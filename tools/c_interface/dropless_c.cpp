@@ -57,6 +57,12 @@ Enumeration enumerator(std::int32_t number, std::int32_t count, const char* argu
   return static_cast<Enumeration>(number);
 }
 
+/// Options in which all is 0 are the default ones, and so are none.
+template <class Options>
+Options or_default(const Options* options) {
+  return options != nullptr ? *options : Options{};
+}
+
 ElementType element_type(std::int32_t number) { return enumerator<ElementType>(number, 3, "element_type"); }
 
 RowTileRule from_c(const dropless_row_tile_rule& rule) {
@@ -209,7 +215,7 @@ dropless_result rows_by_weights(decltype(sdd)& product, const dropless_expert_ro
   return guarded([&] {
     product(from_c(required(rows, "rows")), input_from_c(required(input, "input rows")),
             from_c(required(weights, "weights")), output_from_c(required(output, "output rows")),
-            from_c(required(options, "options")), stream);
+            from_c(or_default(options)), stream);
   });
 }
 
@@ -284,8 +290,8 @@ dropless_result dropless_weight_gradient(const dropless_expert_rows* rows, const
                                          const dropless_product_options* options, dropless_stream stream) {
   return guarded([&] {
     weight_gradient(from_c(required(rows, "rows")), input_from_c(required(a, "a")),
-                    input_from_c(required(b, "b")), from_c(required(dw, "dw")),
-                    from_c(required(options, "options")), stream);
+                    input_from_c(required(b, "b")), from_c(required(dw, "dw")), from_c(or_default(options)),
+                    stream);
   });
 }
 
@@ -297,7 +303,7 @@ dropless_result dropless_expert_mlp_bytes(const dropless_expert_mlp* mlp,
     dropless_expert_mlp_memory& result = required(bytes, "bytes");
     const ExpertMlp layer = from_c(required(mlp, "mlp"));
     const TopologyBounds of = from_c(required(bounds, "bounds"));
-    const ExpertMlpOptions chosen = from_c(required(options, "options"));
+    const ExpertMlpOptions chosen = from_c(or_default(options));
     result = {expert_mlp_saved_bytes(layer, of), expert_mlp_forward_workspace_bytes(layer, of, chosen, false),
               expert_mlp_forward_workspace_bytes(layer, of, chosen, true),
               expert_mlp_backward_workspace_bytes(layer, of, chosen)};
@@ -313,7 +319,7 @@ dropless_result dropless_expert_mlp_forward(const dropless_expert_mlp* mlp,
   return guarded([&] {
     const Topology built = expert_mlp_forward(
         from_c(required(mlp, "mlp")), from_c(required(batch, "batch")), output_from_c(required(out, "out")),
-        from_c(required(options, "options")), from_c(saved), from_c(workspace), stream);
+        from_c(or_default(options)), from_c(saved), from_c(workspace), stream);
     if (topology != nullptr) *topology = to_c(built);
   });
 }
@@ -328,7 +334,7 @@ dropless_result dropless_expert_mlp_backward(const dropless_expert_mlp* mlp,
   return guarded([&] {
     expert_mlp_backward(from_c(required(mlp, "mlp")), from_c(required(batch, "batch")),
                         input_from_c(required(out_gradient, "out_gradient")),
-                        from_c(required(gradients, "gradients")), from_c(required(options, "options")),
-                        from_c(saved), from_c(workspace), stream);
+                        from_c(required(gradients, "gradients")), from_c(or_default(options)), from_c(saved),
+                        from_c(workspace), stream);
   });
 }
