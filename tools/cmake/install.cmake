@@ -6,7 +6,8 @@ set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/dropless")
 
 install(TARGETS dropless EXPORT dropless-targets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(TARGETS dropless_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
-install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/dropless" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/dropless" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+  PATTERN dropless_c.h EXCLUDE)  # comes with its library
 install(EXPORT dropless-targets NAMESPACE dropless:: DESTINATION "${package_folder}")
 
 configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/dropless-config.cmake.in"
