@@ -59,29 +59,6 @@ bool has_shorter_batch(const SweepPoint& point) {
   });
 }
 
-/// Which batches do not have the size at the head of their column.
-std::vector<std::string> size_notes(const std::vector<SweepPoint>& points) {
-  std::vector<std::int64_t> above, uneven;
-  std::int64_t most = 0;
-  for (const SweepPoint& point : points) {
-    const std::int64_t tokens = most_tokens_of_a_layer(point.report);
-    if (tokens == 0) continue;  // not known
-    most = std::max(most, tokens);
-    if (point.batch_tokens > tokens)
-      above.push_back(point.batch_tokens);
-    else if (has_shorter_batch(point))
-      uneven.push_back(point.batch_tokens);
-  }
-  std::vector<std::string> notes;
-  if (!above.empty())
-    notes.push_back(fmt::format("No layer has more than {} tokens: at {} all of a layer is one batch.",
-                                grouped(most), listed(above)));
-  if (!uneven.empty())
-    notes.push_back(
-        fmt::format("At {} not every batch is full: one that ends a layer is shorter.", listed(uneven)));
-  return notes;
-}
-
 class SweepText {
  public:
   explicit SweepText(const std::vector<SweepPoint>& points) : points_(points) {
@@ -177,6 +154,28 @@ class SweepText {
 
 }  // namespace
 
+std::vector<std::string> size_notes(const std::vector<SweepPoint>& points) {
+  std::vector<std::int64_t> above, uneven;
+  std::int64_t most = 0;
+  for (const SweepPoint& point : points) {
+    const std::int64_t tokens = most_tokens_of_a_layer(point.report);
+    if (tokens == 0) continue;  // not known
+    most = std::max(most, tokens);
+    if (point.batch_tokens > tokens)
+      above.push_back(point.batch_tokens);
+    else if (has_shorter_batch(point))
+      uneven.push_back(point.batch_tokens);
+  }
+  std::vector<std::string> notes;
+  if (!above.empty())
+    notes.push_back(fmt::format("No layer has more than {} tokens: at {} all of a layer is one batch.",
+                                grouped(most), listed(above)));
+  if (!uneven.empty())
+    notes.push_back(
+        fmt::format("At {} not every batch is full: one that ends a layer is shorter.", listed(uneven)));
+  return notes;
+}
+
 std::vector<SweepPoint> make_sweep(const std::vector<std::int64_t>& sizes, const OpenCut& open,
                                    const ReportOptions& options, Progress progress, void* context) {
   const std::set<std::int64_t> different(sizes.begin(), sizes.end());
@@ -218,6 +217,7 @@ nlohmann::ordered_json sweep_document(const std::vector<SweepPoint>& points) {
     sizes.push_back({{"batch_tokens", point.batch_tokens}, {"totals", document["totals"]}});
   }
   document["sweep"]["batch_tokens"] = std::move(sizes);
+  for (const std::string& note : size_notes(points)) document["trace"]["assumptions"].push_back(note);
   return document;
 }
 

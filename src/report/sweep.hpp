@@ -17,6 +17,10 @@ struct SweepPoint {
   Report report;
 };
 
+/// Which batches do not have their point's tokens: those of sizes above a layer's tokens, and a layer's last
+/// ones. A sentence each; none where every batch is full or tokens are not known.
+std::vector<std::string> size_notes(const std::vector<SweepPoint>& points);
+
 /// Opens the trace cut into batches of that many tokens.
 using OpenCut = std::function<std::unique_ptr<Trace>(std::int64_t batch_tokens)>;
 

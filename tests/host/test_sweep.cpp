@@ -105,6 +105,10 @@ TEST_CASE("sweep: what was assumed of the file, and sizes that a layer's tokens 
                  "note: The axes were guessed.\n"
                  "note: No layer has more than 3 tokens: at 1,000 and 4,000 all of a layer is one batch.\n"
                  "note: At 2 and 3 not every batch is full: one that ends a layer is shorter.\n\n"));
+  const auto document = sweep_document({one, three});
+  CHECK(document["trace"]["assumptions"] ==
+        nlohmann::ordered_json(
+            {"The axes were guessed.", "At 3 not every batch is full: one that ends a layer is shorter."}));
   CHECK_THAT(sweep_text({one}), Catch::StartsWith("memory.npy (npy): 2 layers, 2 experts\n"
                                                   "note: The axes were guessed.\n\n"));
 }

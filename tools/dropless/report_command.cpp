@@ -98,7 +98,10 @@ void run_report(const ReportArguments& arguments) {
     return;
   }
   const auto trace = arguments.trace.open(arguments.path, options.model);
-  const dropless::Report report = report_with_progress(*trace, options);
+  dropless::Report report = report_with_progress(*trace, options);
+  if (const auto& sizes = arguments.trace.batch_sizes(); !sizes.empty())
+    for (const std::string& note : dropless::size_notes({{sizes[0], report}}))
+      report.trace.assumptions.push_back(note);
   const std::string text = arguments.json  ? dropless::report_json(report)
                            : arguments.csv ? dropless::report_csv(report)
                                            : dropless::report_text(report);
