@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <random>
 
 #include "catch.hpp"
@@ -38,9 +39,11 @@ class OneByOne : public Trace {
 /// Counts what arrives together.
 class Together : public BatchSink {
  public:
-  void batch(int, const Batch&) override { ++single; }
+  void batch(int, const Batch&) override { ++std::atomic_ref(single); }  // workers arrive at once
   std::int64_t most_token_batches() const override { return 512; }
-  void token_batches(int, const TokenBatches& batches) override { together += batches.batches; }
+  void token_batches(int, const TokenBatches& batches) override {
+    std::atomic_ref(together) += batches.batches;
+  }
 
   std::int64_t single = 0, together = 0;
 };
