@@ -47,6 +47,8 @@ struct TraceInfo {
   std::vector<std::int64_t> layers;  ///< layer numbers in the order in which they are delivered
   /// One sentence for each thing the file did not say (but for experts_inferred, which says itself).
   std::vector<std::string> assumptions;
+  /// One sentence for each thing in the file that makes it doubtful that it holds what it was read as.
+  std::vector<std::string> warnings;
 };
 
 /// Rows per expert of one batch. Pointers are valid during the call only.

@@ -62,6 +62,7 @@ std::string detect_format(const FileBytes& file) {
     std::memcpy(&length, start.data(), 8);
     if (length <= static_cast<std::uint64_t>(file.size()) - 8) return "safetensors";
   }
+  if (start.compare(0, byte_order_mark.size(), byte_order_mark) == 0) start.erase(0, byte_order_mark.size());
   const std::size_t text = start.find_first_not_of(" \t\r\n");
   if (text != std::string::npos && (start[text] == '{' || start[text] == '[')) {
     if (extension == ".jsonl" || extension == ".ndjson") return "jsonl";

@@ -22,6 +22,10 @@ void LineReader::fill() {
       std::min(std::max<std::int64_t>(piece, static_cast<std::int64_t>(end_)), file_->size() - file_at_);
   buffer_.resize(std::max(buffer_.size(), end_ + static_cast<std::size_t>(some + padding)));
   file_->read(file_at_, buffer_.data() + end_, some);
+  if (file_at_ == 0 &&
+      std::string_view(buffer_.data(), static_cast<std::size_t>(some)).substr(0, byte_order_mark.size()) ==
+          byte_order_mark)
+    begin_ = byte_order_mark.size();
   file_at_ += some;
   end_ += static_cast<std::size_t>(some);
 }

@@ -95,17 +95,17 @@ std::string LogBuilder::check(const LogRecord& record) {
   std::int64_t& known = record.counts ? log_.experts : log_.top_k;
   if (record.columns < 1 || record.columns > most_experts)
     return fmt::format("{} {} in a row; 1 to {} are believed", record.columns, what, most_experts);
-  if (known > 0 && record.columns != known)
+  if (!record.counts_end_early && known > 0 && record.columns != known)
     return fmt::format("{} {} in a row, after rows of {}", record.columns, what, known);
   if (!record.counts && stated_top_k_ > 0 && record.columns != stated_top_k_)
     return fmt::format("{} expert ids in a row, but top_k was stated as {}", record.columns, stated_top_k_);
-  if (record.counts && stated_experts_ > 0 && record.columns != stated_experts_)
+  if (record.counts && !record.counts_end_early && stated_experts_ > 0 && record.columns != stated_experts_)
     return fmt::format("{} counts in a row, but {} experts were stated", record.columns, stated_experts_);
   if (record.counts && cut_ == Cut::tokens) return "counts cannot be cut into batches of tokens";
-  known = record.columns;
+  known = std::max(known, record.columns);
   any_record_ = true;
   log_.counts = record.counts;
-  log_.experts_complete = record.counts;
+  log_.experts_complete = record.counts && !record.counts_end_early;
   return "";
 }
 
@@ -128,7 +128,7 @@ std::string LogBuilder::try_add(const LogRecord& record) {
 }
 
 std::string LogBuilder::add_counts(Layer& layer, const LogRecord& record) {
-  layer.rows.resize(static_cast<std::size_t>(record.columns), 0);
+  layer.rows.resize(std::max(layer.rows.size(), static_cast<std::size_t>(record.columns)), 0);
   for (std::int64_t i = 0; i < record.tokens * record.columns; ++i) {
     const std::int64_t count = record.numbers[i];
     if (count < 0) return fmt::format("the count {} is negative", count);
@@ -141,8 +141,7 @@ std::string LogBuilder::add_counts(Layer& layer, const LogRecord& record) {
 
 std::string LogBuilder::check_ids(const std::int64_t* ids, std::int64_t count) {
   const std::int64_t largest = *std::max_element(ids, ids + count);
-  if (stated_experts_ > 0 && largest >= stated_experts_)
-    return fmt::format("expert id {} with {} experts", largest, stated_experts_);
+  if (stated_experts_ > 0 && largest >= stated_experts_) return fmt::format("expert id {} with {} experts", largest, stated_experts_);
   if (largest >= most_experts)
     return fmt::format("expert id {}; ids below {} are believed", largest, most_experts);
   log_.experts = std::max(log_.experts, largest + 1);

@@ -18,6 +18,7 @@ struct LogRecord {
   std::int64_t tokens = 1;
   std::int64_t columns = 0;  ///< top_k, or experts
   bool counts = false;
+  bool counts_end_early = false;  ///< experts past the columns have no rows, so columns may differ
 };
 
 class LogBuilder {

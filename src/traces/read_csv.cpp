@@ -1,16 +1,19 @@
 // CSV: SGLang's counts (layer_id,expert_id,count; zero rows omitted) or one token a row
-// (layer_id,expert_ids).
+// (layer_id,expert_ids), each with a step column that bounds its batches or without one.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "traces/array_trace.hpp"
+#include "traces/known_names.hpp"
 #include "traces/line_reader.hpp"
 #include "traces/log_builder.hpp"
 #include "traces/readers.hpp"
+#include "traces/unread_names.hpp"
 
 namespace dropless::traces {
 namespace {
@@ -42,6 +45,13 @@ void split(std::string_view line, std::vector<std::string_view>& fields) {
   }
 }
 
+/// A column's name as it is compared: whatever the case, quotes and blanks around it left out.
+std::string column_name(std::string_view field) {
+  std::string name(trimmed(field));
+  for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return name;
+}
+
 class CsvLog {
  public:
   CsvLog(const FilePointer& file, const TraceOptions& options)
@@ -60,15 +70,32 @@ class CsvLog {
         refuse(
             fmt::format("{} fields under a header of {}{}", fields_.size(), columns_,
                         fields_.size() > columns_ ? " (a field with commas stands in double quotes)" : ""));
-      counts_kind_ ? read_count() : read_token();
+      read_row();
     }
-    if (counts_kind_) add_counts();
+    if (counts_kind_)
+      for (auto& [number, layer] : layers_) add_counts(number, layer);
+    if (repeated_rows_ > 0)
+      info_.warnings.push_back(
+          fmt::format("{} of the file {} and expert that a row before it names: their counts were summed",
+                      repeated_rows_ == 1 ? "1 row" : fmt::format("{} rows", repeated_rows_),
+                      repeated_rows_ == 1 ? name_of_key("names") : name_of_key("name")));
     return {builder_.finish(), std::move(info_)};
   }
 
  private:
+  /// What is kept of a layer until its step ends: its rows come in any order, but step after step.
+  struct Layer {
+    bool started = false;
+    std::int64_t step = 0;
+    std::vector<std::int64_t> counts;  // by expert; -1: not named yet
+  };
+
   [[noreturn]] void refuse(const std::string& reason) const {
     throw FileError(info_.path, lines_.place(), reason);
+  }
+
+  std::string name_of_key(const char* verb) const {
+    return fmt::format("{} {}", verb, step_ ? "a step, layer" : "a layer");
   }
 
   void read_header() {
@@ -76,28 +103,51 @@ class CsvLog {
     if (!lines_.next(line)) throw FileError(info_.path, "", "an empty file");
     split(line, fields_);
     columns_ = fields_.size();
-    const auto column = [&](const char* name) {
-      return std::find(fields_.begin(), fields_.end(), name) - fields_.begin();
-    };
-    const auto missing = static_cast<std::ptrdiff_t>(columns_);
-    layer_ = column("layer_id");
-    ids_ = column("expert_ids");
-    expert_ = column("expert_id");
-    count_ = column("count");
-    counts_kind_ = expert_ != missing && count_ != missing;
-    if (layer_ == missing || (!counts_kind_ && ids_ == missing))
-      refuse("the header is neither layer_id,expert_id,count nor layer_id,expert_ids but " + in_quotes(line));
-    if (counts_kind_) {
-      info_.format = "csv (rows per expert)";
-      info_.cumulative = true;
-      info_.assumptions = {"Experts that the file does not name have no rows."};
-    } else {
-      info_.format = "csv (one token a row)";
-      if (options_.batch_tokens == 0 && !options_.batch_axes_given)
-        info_.assumptions = {
-            "The file has no batch boundaries: everything in a layer was taken as one batch."};
+    UnreadNames not_read;
+    for (std::size_t column = 0; column < columns_; ++column) {
+      const std::string name = column_name(fields_[column]);
+      std::optional<std::size_t>* known = names_layer(name)      ? &layer_
+                                          : names_step(name)     ? &step_
+                                          : name == "expert_id"  ? &expert_
+                                          : name == "count"      ? &count_
+                                          : name == "expert_ids" ? &ids_
+                                                                 : nullptr;
+      if (known == nullptr) {
+        not_read.add(name);
+        continue;
+      }
+      if (known->has_value())
+        refuse(fmt::format("the columns {} and {} name the same", in_quotes(fields_[**known]),
+                           in_quotes(fields_[column])));
+      *known = column;
     }
+    counts_kind_ = expert_ && count_;
+    if (!layer_ || (!counts_kind_ && !ids_))
+      refuse(
+          "the header is neither layer_id,expert_id,count nor layer_id,expert_ids (with step or not) but " +
+          in_quotes(line));
+    if (counts_kind_ && ids_) refuse("the header has columns of counts and of expert ids");
+    if (!counts_kind_)
+      for (const auto& column : {expert_, count_})
+        if (column) not_read.add(column_name(fields_[*column]));
+    describe(not_read);
   }
+
+  void describe(const UnreadNames& not_read) {
+    const bool own_batches = options_.batch_tokens == 0 && !options_.batch_axes_given;
+    info_.format = counts_kind_ ? "csv (rows per expert)" : "csv (one token a row)";
+    if (counts_kind_) {
+      info_.cumulative = !step_;
+      info_.assumptions.push_back("Experts that the file does not name have no rows.");
+    }
+    if (step_ && own_batches) info_.assumptions.push_back("Each step of a layer was taken as one batch.");
+    if (!step_ && own_batches && !counts_kind_)
+      info_.assumptions.push_back(
+          "The file has no batch boundaries: everything in a layer was taken as one batch.");
+    if (!not_read.empty()) info_.assumptions.push_back("Columns not read: " + not_read.text() + ".");
+  }
+
+  std::string_view field(std::optional<std::size_t> column) const { return fields_[*column]; }
 
   std::int64_t number(std::string_view text, const char* what) const {
     text = trimmed(text);
@@ -113,46 +163,66 @@ class CsvLog {
     return static_cast<std::int64_t>(fraction);
   }
 
-  std::int64_t layer() const {
-    const std::int64_t value = number(fields_[static_cast<std::size_t>(layer_)], "layer");
-    if (value < 0) refuse(fmt::format("the layer {} is negative", value));
-    return value;
+  void read_row() {
+    const std::int64_t layer_number = number(field(layer_), "layer");
+    if (layer_number < 0) refuse(fmt::format("the layer {} is negative", layer_number));
+    const std::int64_t step = step_ ? number(field(step_), "step") : 0;
+    if (step < 0) refuse(fmt::format("the step {} is negative", step));
+    if (counts_kind_) read_count();
+    if (!builder_.wants(layer_number)) return;
+    if (last_layer_ == nullptr || last_layer_number_ != layer_number) {
+      last_layer_ = &layers_[layer_number];
+      last_layer_number_ = layer_number;
+    }
+    Layer& layer = *last_layer_;
+    const bool next_step = layer.started && step != layer.step;
+    if (next_step) {
+      if (step < layer.step)
+        refuse(fmt::format("step {} of layer {} after its step {}; steps are read in ascending order", step,
+                           layer_number, layer.step));
+      if (counts_kind_) add_counts(layer_number, layer);
+      builder_.end_batch(layer_number);
+    }
+    layer.started = true;
+    layer.step = step;
+    counts_kind_ ? keep_count(layer) : add_token(layer_number, step);
   }
 
   void read_count() {
-    const std::int64_t of_layer = layer();
-    const std::int64_t expert = number(fields_[static_cast<std::size_t>(expert_)], "expert id");
-    const std::int64_t count = number(fields_[static_cast<std::size_t>(count_)], "whole count");
-    if (expert < 0 || expert >= most_experts)
-      refuse(fmt::format("expert id {}; ids from 0 to below {} are believed", expert, most_experts));
-    if (count < 0) refuse(fmt::format("the count {} is negative", count));
-    if (count > most_rows) refuse(fmt::format("the count {} is more than 2^53", count));
-    if (!builder_.wants(of_layer)) return;
-    std::vector<std::int64_t>& rows = counts_[of_layer];
-    if (rows.size() <= static_cast<std::size_t>(expert)) rows.resize(static_cast<std::size_t>(expert) + 1, 0);
-    std::int64_t& sum = rows[static_cast<std::size_t>(expert)];
-    sum = std::min(sum + count, most_rows + 1);  // too many, which BatchLog refuses
+    row_expert_ = number(field(expert_), "expert id");
+    row_count_ = number(field(count_), "whole count");
+    if (row_expert_ < 0 || row_expert_ >= most_experts)
+      refuse(fmt::format("expert id {}; ids from 0 to below {} are believed", row_expert_, most_experts));
+    if (row_count_ < 0) refuse(fmt::format("the count {} is negative", row_count_));
+    if (row_count_ > most_rows) refuse(fmt::format("the count {} is more than 2^53", row_count_));
   }
 
-  void add_counts() {
-    std::size_t experts = static_cast<std::size_t>(std::max<std::int64_t>(0, options_.experts));
-    for (const auto& [layer_number, rows] : counts_) experts = std::max(experts, rows.size());
-    for (auto& [layer_number, rows] : counts_) {
-      rows.resize(experts, 0);
-      LogRecord record;
-      record.layer = layer_number;
-      record.numbers = rows.data();
-      record.columns = static_cast<std::int64_t>(experts);
-      record.counts = true;
-      builder_.add(record, [&] { return fmt::format("layer {}", record.layer); });
-    }
+  void keep_count(Layer& layer) {
+    const auto expert = static_cast<std::size_t>(row_expert_);
+    if (layer.counts.size() <= expert) layer.counts.resize(expert + 1, -1);
+    std::int64_t& sum = layer.counts[expert];
+    repeated_rows_ += sum >= 0;
+    sum = std::min(std::max<std::int64_t>(sum, 0) + row_count_,
+                   most_rows + 1);  // too many, which BatchLog refuses
   }
 
-  void read_token() {
-    const std::int64_t of_layer = layer();
-    if (!builder_.wants(of_layer)) return;
+  /// Hands the layer's step on.
+  void add_counts(std::int64_t layer_number, Layer& layer) {
+    for (std::int64_t& count : layer.counts) count = std::max<std::int64_t>(count, 0);
+    LogRecord record;
+    record.layer = layer_number;
+    record.step = layer.step;
+    record.numbers = layer.counts.data();
+    record.columns = static_cast<std::int64_t>(layer.counts.size());
+    record.counts = true;
+    record.counts_end_early = true;  // experts without rows are left out
+    builder_.add(record, [&] { return fmt::format("layer {}", layer_number); });
+    layer.counts.clear();
+  }
+
+  void add_token(std::int64_t layer_number, std::int64_t step) {
     ids_of_token_.clear();
-    std::string_view text = trimmed(fields_[static_cast<std::size_t>(ids_)]);
+    std::string_view text = trimmed(field(ids_));
     if (text.size() > 1 && text.front() == '[' && text.back() == ']') text = text.substr(1, text.size() - 2);
     while (!text.empty()) {
       const std::size_t end = std::min(text.find_first_of(" ,;"), text.size());
@@ -160,7 +230,8 @@ class CsvLog {
       text.remove_prefix(std::min(end + 1, text.size()));
     }
     LogRecord record;
-    record.layer = of_layer;
+    record.layer = layer_number;
+    record.step = step;
     record.numbers = ids_of_token_.data();
     record.columns = static_cast<std::int64_t>(ids_of_token_.size());
     builder_.add(record, [&] { return lines_.place(); });
@@ -172,18 +243,20 @@ class CsvLog {
   TraceInfo info_;
   std::vector<std::string_view> fields_;
   std::size_t columns_ = 0;
-  std::ptrdiff_t layer_ = 0, ids_ = 0, expert_ = 0, count_ = 0;
+  std::optional<std::size_t> step_, layer_, ids_, expert_, count_;  // which columns they are
   bool counts_kind_ = false;
-  std::map<std::int64_t, std::vector<std::int64_t>> counts_;  // by layer and expert
+  std::map<std::int64_t, Layer> layers_;
+  Layer* last_layer_ = nullptr;
+  std::int64_t last_layer_number_ = 0;
+  std::int64_t row_expert_ = 0, row_count_ = 0;  // of the row that is being read
+  std::int64_t repeated_rows_ = 0;
   std::vector<std::int64_t> ids_of_token_;
 };
 
 }  // namespace
 
 ParsedLog parse_csv(const FilePointer& file, const TraceOptions& options) {
-  ParsedLog parsed = CsvLog(file, options).parse();
-  parsed.log.experts_complete = false;  // experts without rows are left out
-  return parsed;
+  return CsvLog(file, options).parse();
 }
 
 }  // namespace dropless::traces
