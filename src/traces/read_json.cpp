@@ -11,6 +11,7 @@
 #include "traces/axis_plan.hpp"
 #include "traces/known_names.hpp"
 #include "traces/readers.hpp"
+#include "traces/unread_names.hpp"
 
 namespace dropless::traces {
 namespace {
@@ -100,7 +101,10 @@ class DocumentEvents : public nlohmann::json_sax<json> {
     return !whole || number(static_cast<std::int64_t>(value));
   }
   bool key(string_t& name) override {
-    if (depth_ == 1) key_ = name;
+    if (depth_ != 1) return true;
+    key_ = name;
+    if (!names_counts(key_) && !names_ids(key_) && key_ != "num_experts" && !names_top_k())
+      not_read.add(key_);
     return true;
   }
   bool start_object(std::size_t) override {
@@ -129,6 +133,7 @@ class DocumentEvents : public nlohmann::json_sax<json> {
 
   const NestedNumbers& numbers() const { return numbers_; }
   std::int64_t experts = 0, top_k = 0;
+  UnreadNames not_read;
 
  private:
   bool deeper() {
@@ -251,6 +256,8 @@ std::unique_ptr<Trace> open_json(const FilePointer& file, const TraceOptions& op
       origin.assumptions.push_back(
           assumed_axes(numbers.key() + " " + shape_text(array.shape), with_axes.axes));
   }
+  if (!events.not_read.empty())
+    origin.assumptions.push_back("Keys not read: " + events.not_read.text() + ".");
   const auto step = std::find(with_axes.axes.begin(), with_axes.axes.end(), Axis::step);
   if (numbers.key() == "logical_count" && step != with_axes.axes.end())
     origin.assumptions.push_back(

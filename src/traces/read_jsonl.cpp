@@ -14,6 +14,7 @@
 #include "traces/line_reader.hpp"
 #include "traces/log_builder.hpp"
 #include "traces/readers.hpp"
+#include "traces/unread_names.hpp"
 
 namespace dropless::traces {
 namespace {
@@ -23,6 +24,11 @@ namespace ondemand = simdjson::ondemand;
 /// Out of the way of the code that reads well-formed records.
 [[noreturn]] void contradiction(const char* key, std::int64_t stated, std::int64_t found) {
   throw std::invalid_argument(fmt::format("{} is {}, but {} follow", key, stated, found));
+}
+
+[[noreturn, gnu::cold]] void refuse_second_name(std::string_view key) {
+  throw std::invalid_argument(
+      fmt::format("{}: the record has that number already, under this name or another", key));
 }
 
 /// Where in a line a value stands: "layer", "topk_ids[1][0]", or "[3]" in a bare array.
@@ -121,11 +127,12 @@ struct Line {
   bool has_array = false, counts = false, route = false, other_type = false;
   std::optional<std::int64_t> layer, step, token_index, tokens, top_k, experts;
   NumberArray array;
+  std::vector<std::string_view> not_read;  ///< keys, valid as long as the line
 
   /// The number that stands under a key; null for a key that names none.
   std::optional<std::int64_t>* number_under(std::string_view key) {
-    if (key == "layer" || key == "layer_id" || key == "layer_idx") return &layer;
-    if (key == "step") return &step;
+    if (names_layer(key)) return &layer;
+    if (names_step(key)) return &step;
     if (key == "token_idx") return &token_index;
     if (key == "num_tokens") return &tokens;
     if (key == "top_k" || key == "topk") return &top_k;
@@ -136,6 +143,7 @@ struct Line {
   void clear() {
     has_array = counts = route = other_type = false;
     layer = step = token_index = tokens = top_k = experts = std::nullopt;
+    not_read.clear();
   }
 };
 
@@ -196,9 +204,10 @@ class JsonLines {
   /// Inlined, so that the field stays in registers: through memory it stalls the loop, a third of the time.
   [[gnu::always_inline]] void read_field(ondemand::field& field) {
     const std::string_view key = field.unescaped_key();
-    if (std::optional<std::int64_t>* number = line_.number_under(key))
+    if (std::optional<std::int64_t>* number = line_.number_under(key)) {
+      if (number->has_value()) refuse_second_name(key);
       *number = whole_number(field.value(), {key});
-    else if (key == "type") {
+    } else if (key == "type") {
       ondemand::value value = field.value();
       std::string_view name;
       if (value.get_string().get(name) != simdjson::SUCCESS) refuse_type(value, "a string", {key});
@@ -206,6 +215,8 @@ class JsonLines {
       line_.other_type = !line_.route;
     } else if (names_ids(key) || names_counts(key))
       read_array(field.value(), key);
+    else
+      line_.not_read.push_back(key);
   }
 
   void read_array(ondemand::value value, std::string_view key) {
@@ -241,6 +252,7 @@ class JsonLines {
     if (line_.array.rows > 0 || kind_ == Kind::token)
       set_kind(line_.counts ? Kind::counts : one_token ? Kind::token : Kind::tokens);
     check_record();
+    for (const std::string_view key : line_.not_read) keys_not_read_.add(key);
     const std::int64_t layer = line_.layer.value_or(0);
     if (!builder_.wants(layer)) return;
     if (line_.experts) state_experts(*line_.experts);
@@ -373,6 +385,7 @@ class JsonLines {
     }
     if (layers_named_ == false)
       info_.assumptions.push_back("No record names a layer: all were taken as layer 0.");
+    if (!keys_not_read_.empty()) info_.assumptions.push_back("Keys not read: " + keys_not_read_.text() + ".");
     if (other_lines_ > 0)
       info_.assumptions.push_back(
           fmt::format("Lines without routing, such as meta data, were skipped: {}.", other_lines_));
@@ -396,6 +409,7 @@ class JsonLines {
   std::map<std::int64_t, Pass> passes_;
   std::int64_t restarts_ = 0;
   std::int64_t other_lines_ = 0;
+  UnreadNames keys_not_read_;
 };
 
 }  // namespace
