@@ -20,6 +20,11 @@ std::string layers_where(const Report& report, Matches matches) {
   return (numbers.size() == 1 ? "layer " : "layers ") + number_ranges(numbers);
 }
 
+/// Whether ids read that way name most tokens' experts twice, which no router does.
+bool most_tokens_repeat(const Report& report) {
+  return report.trace_duplicate_rows > report.trace_tokens / 2;
+}
+
 }  // namespace
 
 std::string number_ranges(std::vector<std::int64_t> numbers) {
@@ -66,10 +71,14 @@ std::vector<std::string> report_warnings(const Report& report) {
                     "with --experts)",
                     report.trace.experts));
   if (report.trace_duplicate_rows > 0)
-    warnings.push_back(fmt::format(
-        "{} more than once", report.trace_duplicate_rows == 1
-                                 ? "1 token names an expert"
-                                 : fmt::format("{} tokens name an expert", report.trace_duplicate_rows)));
+    warnings.push_back(
+        fmt::format("{} more than once{}",
+                    report.trace_duplicate_rows == 1
+                        ? "1 token names an expert"
+                        : fmt::format("{} tokens name an expert", report.trace_duplicate_rows),
+                    most_tokens_repeat(report)
+                        ? ": are the numbers rows per expert, not ids? (--axes with expert says so)"
+                        : ""));
   if (report.trace_unrouted > 0)
     warnings.push_back(
         fmt::format("{} ids below zero are unrouted: no rows are counted for them", report.trace_unrouted));

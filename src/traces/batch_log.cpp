@@ -100,10 +100,10 @@ void BatchLog::replay(int worker, int workers, std::int64_t in_a_row,
   }
 }
 
-BatchLog sum_ranks(const std::string& path, const std::vector<BatchLog>& ranks) {
+RankSum sum_ranks(const std::string& path, const std::vector<BatchLog>& ranks) {
   // Layer, step, and how many batches of that layer and step came before it.
   using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
-  std::map<Key, LoggedBatch> sums;
+  std::map<Key, std::pair<LoggedBatch, std::size_t>> sums;  // and how many ranks have it
   const auto add_rows = [](SparseRows& to, const SparseRows& from) {
     SparseRows sum;
     auto a = to.begin();
@@ -116,11 +116,14 @@ BatchLog sum_ranks(const std::string& path, const std::vector<BatchLog>& ranks) 
     sum.insert(sum.end(), a, to.end());
     to = std::move(sum);
   };
-  BatchLog total(path);
+  RankSum result{BatchLog(path)};
+  BatchLog& total = result.log;
+  std::map<std::int64_t, std::size_t> ranks_of_layer;
   for (const BatchLog& rank : ranks) {
     std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> seen;
     rank.replay(0, 1, 1, [&](const LoggedBatch& batch) {
-      LoggedBatch& sum = sums[{batch.layer, batch.step, seen[{batch.layer, batch.step}]++}];
+      auto& [sum, holders] = sums[{batch.layer, batch.step, seen[{batch.layer, batch.step}]++}];
+      ++holders;
       sum.layer = batch.layer;
       sum.step = batch.step;
       sum.tokens += batch.tokens;
@@ -134,14 +137,25 @@ BatchLog sum_ranks(const std::string& path, const std::vector<BatchLog>& ranks) 
     total.experts_complete |= rank.experts_complete;
     total.top_k = std::max(total.top_k, rank.top_k);
     total.counts |= rank.counts;
+    total.running_sums |= rank.running_sums;
+    total.steps_again += rank.steps_again;
+    for (const auto& [number, layer] : rank.layers) ++ranks_of_layer[number];
   }
-  for (auto& [key, sum] : sums) total.add(std::move(sum));
+  std::size_t most_ranks = 0;
+  for (const auto& [number, holders] : ranks_of_layer) most_ranks = std::max(most_ranks, holders);
+  for (auto& [key, batch] : sums) {
+    auto& [sum, holders] = batch;
+    ++result.batches;
+    result.summed_batches += holders > 1;
+    result.incomplete_batches += holders < most_ranks;
+    total.add(std::move(sum));
+  }
   for (const BatchLog& rank : ranks)
     for (const auto& [number, layer] : rank.layers) {
       total.layers[number].warmup_rows += layer.warmup_rows;
       total.layers[number].repeats_one &= layer.repeats_one;
     }
-  return total;
+  return result;
 }
 
 }  // namespace dropless::traces

@@ -55,6 +55,8 @@ class BatchLog {
   bool experts_complete = false;  ///< the log's rows name every expert: counts with a place for each
   std::int64_t top_k = 0;         ///< 0: counts
   bool counts = false;
+  bool running_sums = false;     ///< the counts look like sums over all records before
+  std::int64_t steps_again = 0;  ///< batches whose step is not above the earlier ones of their layer
 
  private:
   std::string path_;
@@ -63,8 +65,17 @@ class BatchLog {
   std::vector<unsigned char> encoded_;
 };
 
-/// Batches of the same layer, step and place within the step, summed over the ranks' logs.
-BatchLog sum_ranks(const std::string& path, const std::vector<BatchLog>& ranks);
+/// The sum of ranks' logs.
+struct RankSum {
+  BatchLog log;
+  std::int64_t batches = 0;
+  std::int64_t summed_batches = 0;  ///< that more than one rank has
+  /// That fewer ranks have than have the layer of most ranks: in a pipeline each rank has layers of its own.
+  std::int64_t incomplete_batches = 0;
+};
+
+/// Sums batches of the same layer, step and place within the step.
+RankSum sum_ranks(const std::string& path, const std::vector<BatchLog>& ranks);
 
 /// A trace of the log's batches. `info` brings path, format, top_k (where stated), cumulative and
 /// assumptions; the options' experts, top_k and layers are checked against the log.

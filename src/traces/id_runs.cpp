@@ -50,6 +50,11 @@ void merge(RunFacts& facts, const RunFacts& more) {
 
 }  // namespace
 
+std::string no_such_expert(std::int64_t id, std::int64_t experts) {
+  return fmt::format("expert id {} with {} experts{}", id, experts,
+                     id == experts ? " (padding is written as -1)" : "");
+}
+
 RunFacts count_ids(const NumberFormat& format, const NumberTable& rows, std::int64_t experts,
                    std::int64_t* rows_per_expert, BadNumber& bad) {
   thread_local std::vector<std::int64_t> numbers;
@@ -60,8 +65,7 @@ RunFacts count_ids(const NumberFormat& format, const NumberTable& rows, std::int
     const RunFacts more = count_rows(ids, tokens, rows.columns, experts, rows_per_expert);
     merge(facts, more);
     if (more.bad_id < 0) return true;
-    bad = {first_number + more.bad_id,
-           fmt::format("expert id {} with {} experts", ids[more.bad_id], experts)};
+    bad = {first_number + more.bad_id, no_such_expert(ids[more.bad_id], experts)};
     return false;
   };
   if (is_dense_bytes(format, rows)) {
@@ -89,8 +93,7 @@ RunFacts count_ids(const NumberFormat& format, const NumberTable& rows, std::int
     }
     if (high >= experts) {
       const auto wrong = std::find_if(numbers.begin(), numbers.end(), [&](auto id) { return id >= experts; });
-      bad = {first_number + (wrong - numbers.begin()),
-             fmt::format("expert id {} with {} experts", *wrong, experts)};
+      bad = {first_number + (wrong - numbers.begin()), no_such_expert(*wrong, experts)};
       return false;
     }
     wide.resize(size);

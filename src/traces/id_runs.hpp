@@ -15,6 +15,9 @@ struct BadNumber {
   std::string reason;
 };
 
+/// Why an id past the experts is none. Who pads with the number of experts learns what padding is.
+std::string no_such_expert(std::int64_t id, std::int64_t experts);
+
 /// Adds a run of rows of expert ids to `rows_per_expert` [experts].
 RunFacts count_ids(const NumberFormat& format, const NumberTable& rows, std::int64_t experts,
                    std::int64_t* rows_per_expert, BadNumber& bad);

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "traces/array_trace.hpp"
+#include "traces/id_runs.hpp"
 #include "traces/warmup_rows.hpp"
 
 namespace dropless::traces {
@@ -17,6 +18,7 @@ struct LogBuilder::Layer {
   bool started = false;
   bool batch_ended = false;  // the next record belongs to another batch
   std::int64_t step = 0;     // of the last record
+  std::int64_t highest_step = -1;
 
   LoggedBatch batch;  // the open one
   bool open = false;
@@ -116,6 +118,8 @@ std::string LogBuilder::try_add(const LogRecord& record) {
   const bool ended = layer.batch_ended || (cut_ == Cut::steps && layer.step != record.step);
   layer.batch_ended = false;
   layer.step = record.step;
+  log_.steps_again += ended && record.names_step && record.step <= layer.highest_step;
+  layer.highest_step = std::max(layer.highest_step, record.step);
   layer.in_first_run = layer.in_first_run && !record.counts;
   if (layer.in_first_run) {
     if (!layer.started || ended) layer.first_run.push_back({record.step, 0});
@@ -136,12 +140,14 @@ std::string LogBuilder::add_counts(Layer& layer, const LogRecord& record) {
     std::int64_t& sum = layer.rows[static_cast<std::size_t>(i % record.columns)];
     sum = std::min(sum + count, most_rows + 1);  // BatchLog refuses what is larger
   }
+  for (std::int64_t row = 0; row < record.tokens; ++row)
+    running_sums_.add(layer.number, record.numbers + row * record.columns, record.columns);
   return "";
 }
 
 std::string LogBuilder::check_ids(const std::int64_t* ids, std::int64_t count) {
   const std::int64_t largest = *std::max_element(ids, ids + count);
-  if (stated_experts_ > 0 && largest >= stated_experts_) return fmt::format("expert id {} with {} experts", largest, stated_experts_);
+  if (stated_experts_ > 0 && largest >= stated_experts_) return no_such_expert(largest, stated_experts_);
   if (largest >= most_experts)
     return fmt::format("expert id {}; ids below {} are believed", largest, most_experts);
   log_.experts = std::max(log_.experts, largest + 1);
@@ -251,6 +257,7 @@ BatchLog LogBuilder::finish() {
     logged.warmup_rows = layer->warmup_rows;
     logged.repeats_one = layer->repeats_one && !log_.counts;
   }
+  log_.running_sums = running_sums_.found();
   return std::move(log_);
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "traces/batch_log.hpp"
+#include "traces/running_sums.hpp"
 
 namespace dropless::traces {
 
@@ -14,6 +15,7 @@ namespace dropless::traces {
 struct LogRecord {
   std::int64_t layer = 0;
   std::int64_t step = 0;
+  bool names_step = false;  ///< the log says the step
   const std::int64_t* numbers = nullptr;
   std::int64_t tokens = 1;
   std::int64_t columns = 0;  ///< top_k, or experts
@@ -68,6 +70,7 @@ class LogBuilder {
   std::vector<std::int64_t> wanted_;
   std::map<std::int64_t, std::unique_ptr<Layer>> layers_;
   Layer* last_layer_ = nullptr;
+  RunningSums running_sums_;
   BatchLog log_;
 };
 

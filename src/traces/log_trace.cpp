@@ -26,6 +26,7 @@ class LogTrace : public Trace {
         throw Error("layers", std::to_string(layer),
                     fmt::format("layers of the file: {}", fmt::join(info_.layers, ", ")));
     settle_experts(options);
+    doubt(options);
   }
 
   const TraceInfo& info() const override { return info_; }
@@ -100,6 +101,39 @@ class LogTrace : public Trace {
       throw FileError(info_.path, "",
                       fmt::format("{} experts; at most {} are believed", info_.experts, most_experts));
     info_.experts_inferred = stated == 0 && !log_.experts_complete;
+  }
+
+  /// What the batches together say against the log.
+  void doubt(const TraceOptions& options) {
+    if (log_.running_sums && !options.batched)
+      info_.warnings.push_back(
+          "no expert's count ever falls and every layer's total grows evenly from record to record: these "
+          "look "
+          "like running sums, not counts of batches, so rows are counted again and again and block padding "
+          "is "
+          "near 0 by construction (log the differences; --batched if each record is a batch)");
+    if (log_.steps_again > 0)
+      info_.warnings.push_back(
+          fmt::format("{} of a step that is not above the earlier ones of the layer (logged twice, or in "
+                      "parts?): each was "
+                      "taken as a batch of its own{}",
+                      log_.steps_again == 1 ? "1 batch is" : fmt::format("{} batches are", log_.steps_again),
+                      options.batch_axes_given ? "" : " (--batch step sums what follows one another)"));
+    if (!options.drop_warmup) doubt_missing_batches();
+  }
+
+  void doubt_missing_batches() {
+    const auto fewer = [](const auto& a, const auto& b) { return a.second.batches < b.second.batches; };
+    const auto [least, most] = std::minmax_element(log_.layers.begin(), log_.layers.end(), fewer);
+    const std::int64_t batches = most->second.batches;
+    const auto lacking = std::count_if(log_.layers.begin(), log_.layers.end(),
+                                       [&](const auto& layer) { return layer.second.batches < batches; });
+    if (lacking > 0)
+      info_.warnings.push_back(
+          fmt::format("{} of {} layers {} fewer batches than the others (layer {} has {}, layer {} has {}): "
+                      "records may be missing",
+                      lacking, log_.layers.size(), lacking == 1 ? "has" : "have", least->first,
+                      least->second.batches, most->first, batches));
   }
 
   BatchLog log_;

@@ -71,6 +71,9 @@ std::unique_ptr<Trace> open_folder(const std::string& path, const TraceOptions& 
     TraceInfo info = ranks.front().info;
     for (ParsedLog& rank : ranks) {
       logs.push_back(std::move(rank.log));
+      for (const std::string& warning : rank.info.warnings)
+        if (std::find(info.warnings.begin(), info.warnings.end(), warning) == info.warnings.end())
+          info.warnings.push_back(warning);
       if (rank.info.experts == 0) continue;
       if (info.experts > 0 && rank.info.experts != info.experts)
         throw FileError(rank.info.path, "",
@@ -83,9 +86,19 @@ std::unique_ptr<Trace> open_folder(const std::string& path, const TraceOptions& 
         throw FileError(path, "", "the ranks' files hold different kinds of records, or different top_k");
     info.path = path;
     info.format = fmt::format("folder of {} ({})", producer.format, producer.name);
-    info.assumptions.push_back(
-        fmt::format("The same step and layer of {} ranks' files were summed into one batch.", logs.size()));
-    return open_log_trace(sum_ranks(path, logs), std::move(info), options);
+    RankSum sum = sum_ranks(path, logs);
+    if (logs.size() > 1)
+      info.assumptions.push_back(
+          sum.summed_batches > 0
+              ? fmt::format("The same step and layer of {} ranks' files were summed into one batch.",
+                            logs.size())
+              : fmt::format("No two of the {} ranks' files have a step and layer in common.", logs.size()));
+    if (sum.incomplete_batches > 0)
+      info.warnings.push_back(
+          fmt::format("{} of {} batches lack some rank's share: not every rank's file has a "
+                      "record of that step and layer",
+                      sum.incomplete_batches, sum.batches));
+    return open_log_trace(std::move(sum.log), std::move(info), options);
   }
   throw FileError(path, "",
                   "a folder without per-rank files (rank*.safetensors, router_trace_rank*.jsonl, *.jsonl, "

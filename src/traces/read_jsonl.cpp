@@ -345,6 +345,7 @@ class JsonLines {
     LogRecord record;
     record.layer = layer;
     record.step = step;
+    record.names_step = line_.step && own_batch;
     record.numbers = line_.array.numbers.data() + first;
     record.tokens = rows;
     record.columns = columns;

@@ -63,7 +63,11 @@ TEST_CASE("npy: NaN, fractions, negative counts and absurd ids, with the element
   TraceOptions options;
   options.experts = 2;
   CHECK_THAT(refusal("t.npy", npy_bytes("<f8", "(2, 2)", bytes_of({0, 1, 2, 0})), options),
-             Contains(": element [1, 0]: expert id 2 with 2 experts"));
+             Contains(": element [1, 0]: expert id 2 with 2 experts (padding is written as -1)"));
+  CHECK(refusal("t.npy", npy_bytes("<i4", "(1, 2)", raw_bytes<std::int32_t>({0, 300})), options) ==
+        ": element [0, 1]: expert id 300 with 2 experts");
+  CHECK(refusal("t.jsonl", "{\"layer\": 0, \"topk_ids\": [0, 2]}", options) ==
+        ": line 1: expert id 2 with 2 experts (padding is written as -1)");
 }
 
 TEST_CASE("npy: an axis too long to be the layers'", "[trace][bad]") {
