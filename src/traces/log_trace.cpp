@@ -131,7 +131,7 @@ class LogTrace : public Trace {
     if (lacking > 0)
       info_.warnings.push_back(
           fmt::format("{} of {} layers {} fewer batches than the others (layer {} has {}, layer {} has {}): "
-                      "records may be missing",
+                      "records may be missing, or logged twice",
                       lacking, log_.layers.size(), lacking == 1 ? "has" : "have", least->first,
                       least->second.batches, most->first, batches));
   }

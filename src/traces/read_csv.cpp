@@ -75,10 +75,9 @@ class CsvLog {
     if (counts_kind_)
       for (auto& [number, layer] : layers_) add_counts(number, layer);
     if (repeated_rows_ > 0)
-      info_.warnings.push_back(
-          fmt::format("{} of the file {} and expert that a row before it names: their counts were summed",
-                      repeated_rows_ == 1 ? "1 row" : fmt::format("{} rows", repeated_rows_),
-                      repeated_rows_ == 1 ? name_of_key("names") : name_of_key("name")));
+      info_.warnings.push_back(fmt::format(
+          "{} {} a {}layer and expert that an earlier row names: their counts were summed", repeated_rows_,
+          repeated_rows_ == 1 ? "row names" : "rows name", step_ ? "step, " : ""));
     return {builder_.finish(), std::move(info_)};
   }
 
@@ -92,10 +91,6 @@ class CsvLog {
 
   [[noreturn]] void refuse(const std::string& reason) const {
     throw FileError(info_.path, lines_.place(), reason);
-  }
-
-  std::string name_of_key(const char* verb) const {
-    return fmt::format("{} {}", verb, step_ ? "a step, layer" : "a layer");
   }
 
   void read_header() {

@@ -80,12 +80,9 @@ TEST_CASE("csv: columns that are not read are named, rows that are said twice co
                   "Columns not read: 'token', 'gate'."});
   const KeptTrace once = read("layer_id,expert_id,count\n0,0,5\n0,0,7\n1,1,0\n");
   CHECK(once.rows(0, 0) == Rows{12, 0});
+  CHECK(once.info.warnings ==
+        Sentences{"1 row names a layer and expert that an earlier row names: their counts were summed"});
   CHECK(
-      once.info.warnings ==
-      Sentences{
-          "1 row of the file names a layer and expert that a row before it names: their counts were summed"});
-  CHECK(read("step,layer_id,expert_id,count\n0,0,0,0\n0,0,0,7\n1,0,0,1\n1,0,0,1\n").info.warnings ==
-        Sentences{
-            "2 rows of the file name a step, layer and expert that a row before it names: their counts were "
-            "summed"});
+      read("step,layer_id,expert_id,count\n0,0,0,0\n0,0,0,7\n1,0,0,1\n1,0,0,1\n").info.warnings ==
+      Sentences{"2 rows name a step, layer and expert that an earlier row names: their counts were summed"});
 }

@@ -45,8 +45,9 @@ const std::string running_sums_warning =
     "running sums, not counts of batches, so rows are counted again and again and block padding is near 0 by "
     "construction (log the differences; --batched if each record is a batch)";
 
-const std::string same_batches =
-    "1 of 2 layers has fewer batches than the others (layer 4 has 1, layer 0 has 2): records may be missing";
+const std::string fewer_batches =
+    "1 of 2 layers has fewer batches than the others (layer 4 has 1, layer 0 has 2): records may be missing, "
+    "or logged twice";
 
 }  // namespace
 
@@ -150,7 +151,7 @@ TEST_CASE("a step that comes again, and a layer with fewer batches, are said", "
             .info.warnings.empty());
 
   CHECK(read(record(0, 0, {5, 1}) + record(0, 4, {1, 5}) + record(1, 0, {2, 2})).info.warnings ==
-        Sentences{same_batches});
+        Sentences{fewer_batches});
   CHECK(read(record(0, 0, {5, 1}) + record(0, 4, {1, 5})).info.warnings.empty());
 }
 
