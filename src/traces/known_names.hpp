@@ -27,10 +27,7 @@ constexpr bool names_ids(std::string_view name) { return is_one_of(name, ids_nam
 constexpr bool names_counts(std::string_view name) { return is_one_of(name, counts_names); }
 
 /// Whether a number of that name is the layer's, or the step's.
-constexpr bool names_layer(std::string_view name) {
-  // Asked of every key of a log, few of which begin so.
-  return name.substr(0, 5) == "layer" && is_one_of(name, layer_names);
-}
+constexpr bool names_layer(std::string_view name) { return is_one_of(name, layer_names); }
 constexpr bool names_step(std::string_view name) { return is_one_of(name, step_names); }
 
 /// All the names, as they may stand in a message: "ids under topk_ids, ..., or counts under ...".

@@ -131,14 +131,27 @@ struct Line {
 
   /// The number that stands under a key; null for a key that names none.
   std::optional<std::int64_t>* number_under(std::string_view key) {
-    if (names_layer(key)) return &layer;
-    if (names_step(key)) return &step;
-    if (key == "token_idx") return &token_index;
-    if (key == "num_tokens") return &tokens;
-    if (key == "top_k" || key == "topk") return &top_k;
-    if (key == "num_experts") return &experts;
+    switch (key.empty() ? ' ' : key[0]) {  // which settles it for most of the keys that name none
+      case 'l':
+        if (names_layer(key)) return &layer;
+        break;
+      case 's':
+      case 'i':
+        if (names_step(key)) return &step;
+        break;
+      case 'n':
+        if (key == "num_tokens") return &tokens;
+        if (key == "num_experts") return &experts;
+        break;
+      case 't':
+        if (key == "token_idx") return &token_index;
+        if (key == "top_k" || key == "topk") return &top_k;
+    }
     return nullptr;
   }
+
+  /// By value and not inlined: a key whose address is taken does not stay in registers.
+  [[gnu::noinline]] void skip(std::string_view key) { not_read.push_back(key); }
 
   void clear() {
     has_array = counts = route = other_type = false;
@@ -216,7 +229,7 @@ class JsonLines {
     } else if (names_ids(key) || names_counts(key))
       read_array(field.value(), key);
     else
-      line_.not_read.push_back(key);
+      line_.skip(key);
   }
 
   void read_array(ondemand::value value, std::string_view key) {
