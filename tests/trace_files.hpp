@@ -75,3 +75,10 @@ inline KeptTrace keep_trace(const std::string& path, const dropless::TraceOption
   kept.layers = trace->read(sink, workers);
   return kept;
 }
+
+/// Of a file of that name, whose ending may tell its format, with that content.
+inline KeptTrace keep_text(const std::string& name, const std::string& text,
+                           const dropless::TraceOptions& options = {}) {
+  static const TemporaryFolder folder;
+  return keep_trace(folder.write(name, text), options);
+}

@@ -7,20 +7,11 @@ using Catch::Matchers::Contains;
 using Rows = std::vector<std::int64_t>;
 using Sentences = std::vector<std::string>;
 
-namespace {
-
-KeptTrace read(const std::string& text, const TraceOptions& options = {}) {
-  static const TemporaryFolder folder;
-  return keep_trace(folder.write("t.csv", text), options);
-}
-
-}  // namespace
-
 TEST_CASE("csv: a step of a layer is a batch, of counts and of ids", "[trace][csv]") {
-  const KeptTrace counts = read(
-      "step,layer_id,expert_id,count\n"
-      "0,3,1,5\n0,3,0,2\n0,4,2,9\n"
-      "7,3,2,1\n7,4,0,4\n7,4,1,3\n");
+  const KeptTrace counts = keep_text("t.csv",
+                                     "step,layer_id,expert_id,count\n"
+                                     "0,3,1,5\n0,3,0,2\n0,4,2,9\n"
+                                     "7,3,2,1\n7,4,0,4\n7,4,1,3\n");
   CHECK(counts.info.counts_only);
   CHECK_FALSE(counts.info.cumulative);
   CHECK(counts.info.experts == 3);
@@ -35,7 +26,7 @@ TEST_CASE("csv: a step of a layer is a batch, of counts and of ids", "[trace][cs
   CHECK(counts.rows(4, 1) == Rows{4, 3, 0});
 
   const std::string ids = "step,layer_id,expert_ids\n0,0,1 2\n0,1,3 0\n0,0,2 3\n1,0,\"[0, 1]\"\n1,1,2 1\n";
-  const KeptTrace tokens = read(ids);
+  const KeptTrace tokens = keep_text("t.csv", ids);
   CHECK(tokens.info.assumptions == Sentences{"Each step of a layer was taken as one batch."});
   REQUIRE(tokens.batches.size() == 4);
   CHECK(tokens.rows(0, 0) == Rows{0, 1, 2, 1});
@@ -43,18 +34,19 @@ TEST_CASE("csv: a step of a layer is a batch, of counts and of ids", "[trace][cs
   CHECK(tokens.batches.at({0, 0}).tokens == 2);
   TraceOptions options;
   options.batch_axes_given = true;
-  CHECK(read(ids, options).rows(0, 0) == Rows{1, 2, 2, 1});
-  CHECK(read(ids, options).info.assumptions.empty());
+  CHECK(keep_text("t.csv", ids, options).rows(0, 0) == Rows{1, 2, 2, 1});
+  CHECK(keep_text("t.csv", ids, options).info.assumptions.empty());
   options.batch_axes = {Axis::step};
-  CHECK(read(ids, options).rows(1, 1) == Rows{0, 1, 1, 0});
+  CHECK(keep_text("t.csv", ids, options).rows(1, 1) == Rows{0, 1, 1, 0});
 }
 
 TEST_CASE("csv: a layer's steps ascend, each layer for itself", "[trace][csv]") {
-  CHECK(read("iteration,layer,expert_id,count\n0,0,0,1\n1,0,0,2\n0,1,0,3\n1,1,0,4\n").rows(1, 1) == Rows{4});
+  CHECK(keep_text("t.csv", "iteration,layer,expert_id,count\n0,0,0,1\n1,0,0,2\n0,1,0,3\n1,1,0,4\n")
+            .rows(1, 1) == Rows{4});
   CHECK_THROWS_WITH(
-      read("step,layer_id,expert_id,count\n0,0,0,1\n5,0,0,2\n0,0,1,3\n"),
+      keep_text("t.csv", "step,layer_id,expert_id,count\n0,0,0,1\n5,0,0,2\n0,0,1,3\n"),
       Contains(": line 4: step 0 of layer 0 after its step 5; steps are read in ascending order"));
-  CHECK_THROWS_WITH(read("step,layer_id,expert_ids\n-1,0,1\n"),
+  CHECK_THROWS_WITH(keep_text("t.csv", "step,layer_id,expert_ids\n-1,0,1\n"),
                     Contains(": line 2: the step -1 is negative"));
 }
 
@@ -64,25 +56,26 @@ TEST_CASE("csv: names in any case, blanks, quotes and a byte order mark are no m
        {"Step, Layer_ID , EXPERT_ID,\tCount ", "\"step\",\" layer_id \",Expert_Id,count",
         "\xef\xbb\xbfstep,layer_id,expert_id,count", "Iteration,Layer_Number,expert_id,count"}) {
     CAPTURE(header);
-    CHECK(read(header + "\r\n" + rows).rows(0, 0) == Rows{0, 5});
+    CHECK(keep_text("t.csv", header + "\r\n" + rows).rows(0, 0) == Rows{0, 5});
   }
-  CHECK_THROWS_WITH(read("\xef\xbb\xbf"), Contains("an empty file"));
-  CHECK_THROWS_WITH(read("layer,expert_ids,Layer_ID\n"),
+  CHECK_THROWS_WITH(keep_text("t.csv", "\xef\xbb\xbf"), Contains("an empty file"));
+  CHECK_THROWS_WITH(keep_text("t.csv", "layer,expert_ids,Layer_ID\n"),
                     Contains(": line 1: the columns 'layer' and 'Layer_ID' name the same"));
-  CHECK_THROWS_WITH(read("layer,expert_ids,expert_id,count\n"),
+  CHECK_THROWS_WITH(keep_text("t.csv", "layer,expert_ids,expert_id,count\n"),
                     Contains(": line 1: the header has columns of counts and of expert ids"));
 }
 
 TEST_CASE("csv: columns that are not read are named, rows that are said twice counted", "[trace][csv]") {
-  const KeptTrace tokens = read("layer_id,Token,expert_ids,gate\n0,17,1 2,0.5\n");
+  const KeptTrace tokens = keep_text("t.csv", "layer_id,Token,expert_ids,gate\n0,17,1 2,0.5\n");
   CHECK(tokens.info.assumptions ==
         Sentences{"The file has no batch boundaries: everything in a layer was taken as one batch.",
                   "Columns not read: 'token', 'gate'."});
-  const KeptTrace once = read("layer_id,expert_id,count\n0,0,5\n0,0,7\n1,1,0\n");
+  const KeptTrace once = keep_text("t.csv", "layer_id,expert_id,count\n0,0,5\n0,0,7\n1,1,0\n");
   CHECK(once.rows(0, 0) == Rows{12, 0});
   CHECK(once.info.warnings ==
         Sentences{"1 row names a layer and expert that an earlier row names: their counts were summed"});
   CHECK(
-      read("step,layer_id,expert_id,count\n0,0,0,0\n0,0,0,7\n1,0,0,1\n1,0,0,1\n").info.warnings ==
+      keep_text("t.csv", "step,layer_id,expert_id,count\n0,0,0,0\n0,0,0,7\n1,0,0,1\n1,0,0,1\n")
+          .info.warnings ==
       Sentences{"2 rows name a step, layer and expert that an earlier row names: their counts were summed"});
 }

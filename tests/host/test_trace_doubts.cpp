@@ -17,11 +17,6 @@ using Sentences = std::vector<std::string>;
 
 namespace {
 
-KeptTrace read(const std::string& text, const TraceOptions& options = {}) {
-  static const TemporaryFolder folder;
-  return keep_trace(folder.write("t.jsonl", text), options);
-}
-
 std::string record(int step, int layer, const Rows& counts) {
   std::string text;
   for (const std::int64_t count : counts) text += (text.empty() ? "" : ", ") + std::to_string(count);
@@ -63,11 +58,11 @@ TEST_CASE("counts that were never reset are called running sums", "[trace][doubt
       sums += record(step, layer, so_far[static_cast<std::size_t>(layer)]);
       batches += record(step, layer, rows);
     }
-  CHECK(read(sums).info.warnings == Sentences{running_sums_warning});
-  CHECK(read(batches).info.warnings.empty());
+  CHECK(keep_text("t.jsonl", sums).info.warnings == Sentences{running_sums_warning});
+  CHECK(keep_text("t.jsonl", batches).info.warnings.empty());
   TraceOptions options;
   options.batched = true;
-  CHECK(read(sums, options).info.warnings.empty());
+  CHECK(keep_text("t.jsonl", sums, options).info.warnings.empty());
 }
 
 TEST_CASE("routing of batches is never called running sums", "[trace][doubts]") {
@@ -135,24 +130,25 @@ TEST_CASE("running sums: few counts, a total that stays and a dense layer", "[tr
 
 TEST_CASE("a step that comes again, and a layer with fewer batches, are said", "[trace][doubts]") {
   const std::string twice = record(0, 0, {5, 1}) + record(0, 0, {1, 5}) + record(1, 0, {2, 2});
-  CHECK(read(twice).info.warnings ==
+  CHECK(keep_text("t.jsonl", twice).info.warnings ==
         Sentences{"1 batch is of a step that is not above the earlier ones of the layer (logged twice, or in "
                   "parts?): "
                   "each was taken as a batch of its own (--batch step sums what follows one another)"});
   TraceOptions by_step;
   by_step.batch_axes_given = true;
   by_step.batch_axes = {Axis::step};
-  CHECK(read(twice, by_step).info.warnings.empty());
-  CHECK(read(twice + twice, by_step).info.warnings ==
+  CHECK(keep_text("t.jsonl", twice, by_step).info.warnings.empty());
+  CHECK(keep_text("t.jsonl", twice + twice, by_step).info.warnings ==
         Sentences{
             "2 batches are of a step that is not above the earlier ones of the layer (logged twice, or in "
             "parts?): each was taken as a batch of its own"});
-  CHECK(read("{\"layer\": 0, \"topk_ids\": [[0, 1]]}\n{\"layer\": 0, \"topk_ids\": [[0, 1]]}\n")
-            .info.warnings.empty());
+  CHECK(
+      keep_text("t.jsonl", "{\"layer\": 0, \"topk_ids\": [[0, 1]]}\n{\"layer\": 0, \"topk_ids\": [[0, 1]]}\n")
+          .info.warnings.empty());
 
-  CHECK(read(record(0, 0, {5, 1}) + record(0, 4, {1, 5}) + record(1, 0, {2, 2})).info.warnings ==
-        Sentences{fewer_batches});
-  CHECK(read(record(0, 0, {5, 1}) + record(0, 4, {1, 5})).info.warnings.empty());
+  CHECK(keep_text("t.jsonl", record(0, 0, {5, 1}) + record(0, 4, {1, 5}) + record(1, 0, {2, 2}))
+            .info.warnings == Sentences{fewer_batches});
+  CHECK(keep_text("t.jsonl", record(0, 0, {5, 1}) + record(0, 4, {1, 5})).info.warnings.empty());
 }
 
 TEST_CASE("ids that most tokens name twice may be counts", "[trace][doubts]") {

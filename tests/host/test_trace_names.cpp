@@ -7,15 +7,6 @@ using Catch::Matchers::Contains;
 using Rows = std::vector<std::int64_t>;
 using Sentences = std::vector<std::string>;
 
-namespace {
-
-KeptTrace read(const std::string& name, const std::string& text, const TraceOptions& options = {}) {
-  static const TemporaryFolder folder;
-  return keep_trace(folder.write(name, text), options);
-}
-
-}  // namespace
-
 TEST_CASE("jsonl: every name of the layer and of the step", "[trace][jsonl]") {
   TraceOptions options;
   options.batch_axes_given = true;
@@ -28,7 +19,7 @@ TEST_CASE("jsonl: every name of the layer and of the step", "[trace][jsonl]") {
                "]}\n";
       };
       const KeptTrace kept =
-          read("t.jsonl", record("3", "1, 2") + record("3", "10, 0") + record("4", "7, 7"), options);
+          keep_text("t.jsonl", record("3", "1, 2") + record("3", "10, 0") + record("4", "7, 7"), options);
       REQUIRE(kept.batches.size() == 2);
       CHECK(kept.rows(5, 0) == Rows{11, 2});
       CHECK(kept.rows(5, 1) == Rows{7, 7});
@@ -38,7 +29,7 @@ TEST_CASE("jsonl: every name of the layer and of the step", "[trace][jsonl]") {
 
 TEST_CASE("jsonl: a record that has a number twice is refused", "[trace][jsonl][bad]") {
   const auto with = [](const std::string& numbers) {
-    return read("t.jsonl", "{" + numbers + ", \"tokens_per_expert\": [1, 2]}\n");
+    return keep_text("t.jsonl", "{" + numbers + ", \"tokens_per_expert\": [1, 2]}\n");
   };
   CHECK_THROWS_WITH(
       with("\"layer\": 1, \"layer_number\": 1"),
@@ -52,22 +43,22 @@ TEST_CASE("keys that are not read are named once", "[trace][jsonl][json]") {
   const std::string record =
       R"({"lyr": 1, "tokens_per_expert": [1, 2], "micro batch": [3], "loss": {"a": 1}})"
       "\n";
-  CHECK(read("t.jsonl", record + record + "{\"meta\": 7}\n").info.assumptions ==
+  CHECK(keep_text("t.jsonl", record + record + "{\"meta\": 7}\n").info.assumptions ==
         Sentences{"Each record of a layer was taken as one batch.",
                   "No record names a layer: all were taken as layer 0.",
                   "Keys not read: 'lyr', 'micro batch', 'loss'.",
                   "Lines without routing, such as meta data, were skipped: 1."});
   std::string many = "{\"layer\": 0, \"exp_counts\": [1]";
   for (int key = 10; key < 27; ++key) many += ", \"k" + std::to_string(key) + "\": 0";
-  CHECK_THAT(read("t.jsonl", many + "}").info.assumptions.at(1), Contains("'k25' and others."));
-  CHECK_THAT(read("t.json", R"({"layer": 3, "num_experts": 2, "exp_counts": [1, 2], "b": {"c": 1}})")
+  CHECK_THAT(keep_text("t.jsonl", many + "}").info.assumptions.at(1), Contains("'k25' and others."));
+  CHECK_THAT(keep_text("t.json", R"({"layer": 3, "num_experts": 2, "exp_counts": [1, 2], "b": {"c": 1}})")
                  .info.assumptions.at(1),
              Contains("Keys not read: 'layer', 'b'."));
 }
 
 TEST_CASE("a byte order mark in front of JSON is skipped", "[trace][jsonl][json]") {
   const std::string mark = "\xef\xbb\xbf", record = R"({"layer": 2, "exp_counts": [1, 2]})";
-  CHECK(read("t.jsonl", mark + record).rows(2, 0) == Rows{1, 2});
-  CHECK(read("t.json", mark + "[[0, 1], [1, 2]]").rows(0, 0) == Rows{1, 2, 1});
-  CHECK(read("t.log", mark + record + "\n" + record).info.format == "jsonl (rows per expert)");
+  CHECK(keep_text("t.jsonl", mark + record).rows(2, 0) == Rows{1, 2});
+  CHECK(keep_text("t.json", mark + "[[0, 1], [1, 2]]").rows(0, 0) == Rows{1, 2, 1});
+  CHECK(keep_text("t.log", mark + record + "\n" + record).info.format == "jsonl (rows per expert)");
 }
