@@ -154,7 +154,7 @@ class SweepText {
 
 }  // namespace
 
-std::vector<std::string> size_notes(const std::vector<SweepPoint>& points) {
+std::vector<std::string> size_notes(std::span<const SweepPoint> points) {
   std::vector<std::int64_t> above, uneven;
   std::int64_t most = 0;
   for (const SweepPoint& point : points) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,7 @@ struct SweepPoint {
 
 /// Which batches do not have their point's tokens: those of sizes above a layer's tokens, and a layer's last
 /// ones. A sentence each; none where every batch is full or tokens are not known.
-std::vector<std::string> size_notes(const std::vector<SweepPoint>& points);
+std::vector<std::string> size_notes(std::span<const SweepPoint> points);
 
 /// Opens the trace cut into batches of that many tokens.
 using OpenCut = std::function<std::unique_ptr<Trace>(std::int64_t batch_tokens)>;

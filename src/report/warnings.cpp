@@ -44,8 +44,7 @@ std::vector<std::string> report_warnings(const Report& report) {
   if (report.trace.cumulative)
     warnings.push_back(
         "the counts were gathered over a whole run, not per batch: block padding is about 0 by construction "
-        "and "
-        "says nothing about a batch (--batched if each array is one batch)");
+        "and says nothing about a batch (--batched if each array is one batch)");
   warnings.insert(warnings.end(), report.trace.warnings.begin(), report.trace.warnings.end());
   if (report.totals.batches_with_rows == 0)
     warnings.push_back("no batch outside dense layers has a single row");

@@ -108,15 +108,12 @@ class LogTrace : public Trace {
     if (log_.running_sums && !options.batched)
       info_.warnings.push_back(
           "no expert's count ever falls and every layer's total grows evenly from record to record: these "
-          "look "
-          "like running sums, not counts of batches, so rows are counted again and again and block padding "
-          "is "
-          "near 0 by construction (log the differences; --batched if each record is a batch)");
+          "look like running sums, not counts of batches, so rows are counted again and again and block "
+          "padding is near 0 by construction (log the differences; --batched if each record is a batch)");
     if (log_.steps_again > 0)
       info_.warnings.push_back(
           fmt::format("{} of a step that is not above the earlier ones of the layer (logged twice, or in "
-                      "parts?): each was "
-                      "taken as a batch of its own{}",
+                      "parts?): each was taken as a batch of its own{}",
                       log_.steps_again == 1 ? "1 batch is" : fmt::format("{} batches are", log_.steps_again),
                       options.batch_axes_given ? "" : " (--batch step sums what follows one another)"));
     if (!options.drop_warmup) doubt_missing_batches();

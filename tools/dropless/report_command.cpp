@@ -98,9 +98,11 @@ void run_report(const ReportArguments& arguments) {
     return;
   }
   const auto trace = arguments.trace.open(arguments.path, options.model);
-  dropless::Report report = report_with_progress(*trace, options);
-  if (const auto& sizes = arguments.trace.batch_sizes(); !sizes.empty())
-    for (const std::string& note : dropless::size_notes({{sizes[0], report}}))
+  const std::vector<std::int64_t>& sizes = arguments.trace.batch_sizes();
+  dropless::SweepPoint point{sizes.empty() ? 0 : sizes[0], report_with_progress(*trace, options)};
+  dropless::Report& report = point.report;
+  if (!sizes.empty())
+    for (const std::string& note : dropless::size_notes({&point, 1}))
       report.trace.assumptions.push_back(note);
   const std::string text = arguments.json  ? dropless::report_json(report)
                            : arguments.csv ? dropless::report_csv(report)
