@@ -9,10 +9,8 @@
 namespace dropless {
 namespace {
 
-int multiprocessors(std::int32_t sm_limit) {
-  require_at_least(sm_limit, 0, "options.sm_limit");
-  return multiprocessors_within(sm_limit);
-}
+// The products below know their number of multiprocessors when they run: a wrong argument is named before a
+// GPU is asked for.
 
 /// The rows as a path sees them: with a counter only where the caller lends it to this product alone.
 ExpertRows rows_of_product(ExpertRows rows, const ProductOptions& options) {
@@ -29,12 +27,12 @@ RowsByWeights rows_by_weights(const ExpertRows& rows, const RowsView& in, const 
           has_second(weights) && d_ff_is_n,
           d_ff_is_n,
           options.accumulate,
-          multiprocessors(options.sm_limit)};
+          0};
 }
 
 RowsTransposedByRows rows_transposed_by_rows(const ExpertRows& rows, const RowsView& a, const RowsView& b,
                                              const ExpertGradients& dw, const ProductOptions& options) {
-  return {rows_of_product(rows, options), a, b, dw, options.accumulate, multiprocessors(options.sm_limit)};
+  return {rows_of_product(rows, options), a, b, dw, options.accumulate, 0};
 }
 
 /// All that the host can see: the arguments, and on which GPU the rows were laid out. An operand may lie in
@@ -46,10 +44,12 @@ void check(const Product& product) {
 }
 
 template <class Product>
-void run(const Product& product, bool nothing_to_do, KernelPath wanted, Stream stream) {
+void run(Product product, bool nothing_to_do, const ProductOptions& options, Stream stream) {
+  require_at_least(options.sm_limit, 0, "options.sm_limit");
   check(product);
   if (nothing_to_do) return;
-  if (chosen_path(product, wanted, "options.path") == KernelPath::sm90)
+  product.multiprocessors = multiprocessors_within(options.sm_limit);
+  if (chosen_path(product, options.path, "options.path") == KernelPath::sm90)
     launch_sm90(product, stream);
   else
     launch_portable(product, stream);
@@ -67,18 +67,18 @@ bool has_rows(const ExpertRows& rows) { return rows.experts > 0 && rows.rows_bou
 
 void sdd(const ExpertRows& rows, const RowsView& x, const ExpertWeights& w1, const MutableRowsView& h,
          const ProductOptions& options, Stream stream) {
-  run(rows_by_weights(rows, x, w1, h, options, true), !has_rows(rows), options.path, stream);
+  run(rows_by_weights(rows, x, w1, h, options, true), !has_rows(rows), options, stream);
 }
 
 void dsd(const ExpertRows& rows, const RowsView& h, const ExpertWeights& w2, const MutableRowsView& y,
          const ProductOptions& options, Stream stream) {
-  run(rows_by_weights(rows, h, w2, y, options, false), !has_rows(rows), options.path, stream);
+  run(rows_by_weights(rows, h, w2, y, options, false), !has_rows(rows), options, stream);
 }
 
 void weight_gradient(const ExpertRows& rows, const RowsView& a, const RowsView& b, const ExpertGradients& dw,
                      const ProductOptions& options, Stream stream) {
   const bool nothing_to_do = rows.experts == 0 || (options.accumulate && rows.rows_bound == 0);
-  run(rows_transposed_by_rows(rows, a, b, dw, options), nothing_to_do, options.path, stream);
+  run(rows_transposed_by_rows(rows, a, b, dw, options), nothing_to_do, options, stream);
 }
 
 KernelPath sdd_path(const ExpertRows& rows, const RowsView& x, const ExpertWeights& w1,

@@ -16,6 +16,7 @@ constexpr std::uint32_t blocks_of_a_pair = 2;
 /// time less.
 constexpr bool takes_pairs(std::int64_t rows_bound, std::int64_t experts, std::int64_t k,
                            std::int64_t multiprocessors) {
+  // By the usual rule of tiles, which the measured products have.
   return multiprocessors >= blocks_of_a_pair && k >= 1024 && rows_bound > tallest_tile_rows({}) * experts &&
          rows_bound <= 256 * experts;
 }

@@ -72,12 +72,18 @@ __device__ void release_stage(Memory& memory, int stage) {
   if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(&memory.empty[stage]);
 }
 
+/// What a warpgroup does while its last products are under way, where there is nothing to do.
+struct NothingMeanwhile {
+  __device__ void operator()() const {}
+};
+
 /// Accumulates the first `steps` slices of 16 of the next stage into the first `active` of this warpgroup's
-/// subtiles.
+/// subtiles. Calls `meanwhile` under the products of the last stage.
 template <class Element, int n, int active, int steps, bool a_mn_major, bool b_mn_major, class Memory,
-          int most, int size>
+          int most, int size, class Meanwhile>
 __device__ __forceinline__ void multiply_stage(Memory& memory, RingPosition& ring, int warpgroup, bool first,
-                                               float (&d)[most][size]) {
+                                               bool last, float (&d)[most][size],
+                                               const Meanwhile& meanwhile) {
   constexpr std::uint64_t a_next = consumer_warpgroups * subtile_bytes / 16;
   wait(memory.full[ring.stage], ring.parity);
   const std::uint64_t a = operand_descriptor<a_mn_major>(memory.a[ring.stage][warpgroup]);
@@ -91,31 +97,38 @@ __device__ __forceinline__ void multiply_stage(Memory& memory, RingPosition& rin
                                                 a + subtile * a_next + i * descriptor_k16<a_mn_major>,
                                                 b + i * descriptor_k16<b_mn_major>, !(first && i == 0));
   wgmma_commit();
+  if (last) meanwhile();
   wgmma_wait<0>();
   release_stage(memory, ring.stage);
   ring.advance();
 }
 
-/// Accumulates `blocks` whole stages, then `last_steps` slices of one more (0: there is none).
+/// Accumulates `blocks` whole stages, then `last_steps` slices of one more (0: there is none). Calls
+/// `meanwhile` once: under the last products, or where there are none, at once.
 template <class Element, int n, int active, bool a_mn_major, bool b_mn_major, class Memory, int most,
-          int size>
+          int size, class Meanwhile = NothingMeanwhile>
 __device__ __forceinline__ void multiply_stages(Memory& memory, RingPosition& ring, int warpgroup, int blocks,
-                                                int last_steps, float (&d)[most][size]) {
+                                                int last_steps, float (&d)[most][size],
+                                                const Meanwhile& meanwhile = {}) {
   for (int block = 0; block < blocks; ++block)
-    multiply_stage<Element, n, active, k_block / 16, a_mn_major, b_mn_major>(memory, ring, warpgroup,
-                                                                             block == 0, d);
+    multiply_stage<Element, n, active, k_block / 16, a_mn_major, b_mn_major>(
+        memory, ring, warpgroup, block == 0, last_steps == 0 && block == blocks - 1, d, meanwhile);
   const bool first = blocks == 0;
   switch (last_steps) {
     case 1:
-      multiply_stage<Element, n, active, 1, a_mn_major, b_mn_major>(memory, ring, warpgroup, first, d);
+      multiply_stage<Element, n, active, 1, a_mn_major, b_mn_major>(memory, ring, warpgroup, first, true, d,
+                                                                    meanwhile);
       break;
     case 2:
-      multiply_stage<Element, n, active, 2, a_mn_major, b_mn_major>(memory, ring, warpgroup, first, d);
+      multiply_stage<Element, n, active, 2, a_mn_major, b_mn_major>(memory, ring, warpgroup, first, true, d,
+                                                                    meanwhile);
       break;
     case 3:
-      multiply_stage<Element, n, active, 3, a_mn_major, b_mn_major>(memory, ring, warpgroup, first, d);
+      multiply_stage<Element, n, active, 3, a_mn_major, b_mn_major>(memory, ring, warpgroup, first, true, d,
+                                                                    meanwhile);
       break;
     default:
+      if (first) meanwhile();
       break;
   }
 }

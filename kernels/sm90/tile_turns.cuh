@@ -28,11 +28,12 @@ class TileTurns {
     return place + all();
   }
 
-  /// The first place of a schedule of which there is something; `place`, or the first such one after it.
+  /// The first place of this block at which the schedule has something.
   template <class Schedule>
   __device__ std::uint32_t first_some(const Schedule& schedule) const {
     return some_from(first(), schedule);
   }
+  /// `place`, or where the schedule has nothing there, the first place after it where it has.
   template <class Schedule>
   __device__ std::uint32_t some_from(std::uint32_t place, const Schedule& schedule) const {
     while (schedule.is_empty(place)) place = after(place);

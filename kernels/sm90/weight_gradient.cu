@@ -8,6 +8,11 @@
 //
 // Tiles cost what their expert's rows cost, so experts are computed in the order of their rows, largest first
 // (expert_order.hpp).
+//
+// k is short: at 512 rows an expert a tile's products take 8200 cycles. So whatever else a tile costs is kept
+// off the threads that multiply and load. A thread of its own finds the tiles (a counter's and the caller's
+// arrays' answers take a thousand cycles each), and the next one is taken from the queue under the last
+// products of this one. A finished tile is staged whole: one wait and one fence for all of it.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -28,8 +33,11 @@ namespace dropless {
 namespace sm90 {
 namespace {
 
+// Four slots: each warpgroup's part of a tile, whole.
 using Memory = TileMemory<256, 2, 4>;
 constexpr int tile_m = Memory::tile_m, tile_n = Memory::tile_n;
+static_assert(Memory::staging_slots * 64 == tile_n);
+constexpr int scheduler_warp = first_store_warp + consumer_warpgroups;
 
 struct WeightGradientMaps {
   CUtensorMap a, b;
@@ -45,6 +53,7 @@ constexpr int most_experts = 4096;
 struct BlockMemory : Memory {
   std::uint16_t expert_order[most_experts];
   WorkQueue<Work> work;
+  std::uint64_t wanted;  // one more tile: its phases are the tiles
 };
 static_assert(sizeof(Memory::a) >= most_experts * sizeof(std::int32_t));  // where the rows lie while ordered
 
@@ -56,6 +65,7 @@ struct WeightGradientPlan {
   const std::int32_t m, n;
   const TileRaster raster;  // of one expert: row tiles along m, column tiles along n
   const bool accumulate;
+  const bool streams;              // the gradients: through L2
   const CUtensorMap* separate;     // maps of separate 16-bit gradients, or null
   float* const float_dw;           // float gradients are written from registers
   void* const* const separate_dw;  // separate gradients, or null
@@ -85,20 +95,41 @@ __device__ Work work_at(const WeightGradientPlan& plan, const std::uint16_t* ord
 }
 
 __device__ int row_blocks(const Work& work) { return (work.row_count + k_block - 1) / k_block; }
+/// Whether a consumer warpgroup's subtile lies inside the matrix, and how many parts of 64 columns it has.
+__device__ bool is_active(const WeightGradientPlan& plan, const Work& work, int warpgroup) {
+  return work.first_m + warpgroup * 64 < plan.m;
+}
+__device__ int column_parts(const WeightGradientPlan& plan, const Work& work) {
+  return min(tile_n, plan.n - work.first_n + 63) / 64;
+}
+
+/// Finds the next tile when the loader is some k blocks before the end of the one before: not sooner, since a
+/// block that has taken a tile computes it, however late.
+__device__ void schedule_tiles(const WeightGradientPlan& plan, BlockMemory& memory) {
+  const TileTurns<FixedOrder::to_and_fro> turns(plan.tile_counter, plan.size);
+  WorkQueueEnd<Work> queue(memory.work);
+  std::uint32_t place = turns.first(), parity = 0;
+  Work work = work_at(plan, memory.expert_order, place);
+  while (work.expert >= 0) {
+    queue.put(work);
+    wait(memory.wanted, parity);
+    parity ^= 1;
+    place = turns.after(place);
+    work = work_at(plan, memory.expert_order, place);
+  }
+  queue.put({});
+}
+constexpr int blocks_to_find_a_tile = 4;
 
 __device__ void load_tiles(const WeightGradientMaps& maps, const WeightGradientPlan& plan,
                            BlockMemory& memory) {
   RingPosition ring;
   WorkQueueEnd<Work> queue(memory.work);
-  const TileTurns<FixedOrder::to_and_fro> turns(plan.tile_counter, plan.size);
-  std::uint32_t place = turns.first();
-  Work work = work_at(plan, memory.expert_order, place);
-  while (work.expert >= 0) {
-    queue.put(work);
-    Work next;
-    const int blocks = row_blocks(work), ask = max(blocks - 3, 0), look = max(blocks - 2, 0);
+  for (Work work = queue.take(); work.expert >= 0; work = queue.take()) {
+    const int blocks = row_blocks(work), want = max(blocks - blocks_to_find_a_tile, 0);
+    if (blocks == 0) ptx::mbarrier_arrive(&memory.wanted);
     const int a_boxes = min(Memory::subtiles, (plan.m - work.first_m + 63) / 64);
-    const int b_boxes = min(tile_n / 64, (plan.n - work.first_n + 63) / 64);
+    const int b_boxes = column_parts(plan, work);
     for (int block = 0; block < blocks; ++block) {
       wait(memory.empty[ring.stage], ring.parity ^ 1);
       std::uint64_t& full = memory.full[ring.stage];
@@ -110,16 +141,9 @@ __device__ void load_tiles(const WeightGradientMaps& maps, const WeightGradientP
         load_box(memory.b[ring.stage] + i * subtile_bytes, &maps.b,
                  {work.first_n + i * 64, at.row, at.origin, at.wrap}, full);
       ring.advance();
-      if (block == ask) place = turns.after(place);
-      if (block == look) next = work_at(plan, memory.expert_order, place);
+      if (block == want) ptx::mbarrier_arrive(&memory.wanted);
     }
-    if (blocks == 0) {
-      place = turns.after(place);
-      next = work_at(plan, memory.expert_order, place);
-    }
-    work = next;
   }
-  queue.put({});
 }
 
 /// Writes one subtile's floats straight from registers.
@@ -140,58 +164,99 @@ __device__ void store_floats(const WeightGradientPlan& plan, const Work& work, i
     }
 }
 
-/// Whether a consumer warpgroup's subtile lies inside the matrix, and how many parts of 64 columns it has.
-__device__ bool is_active(const WeightGradientPlan& plan, const Work& work, int warpgroup) {
-  return work.first_m + warpgroup * 64 < plan.m;
-}
-__device__ int column_parts(const WeightGradientPlan& plan, const Work& work) {
-  return min(tile_n, plan.n - work.first_n + 63) / 64;
-}
-
 /// Multiplies one tile of `parts` parts of 64 columns, at most most_parts, over `rows` rows.
-template <class Element, int most_parts = tile_n / 64>
+template <class Element, int most_parts = tile_n / 64, class Meanwhile>
 __device__ __forceinline__ void multiply_tile(BlockMemory& memory, RingPosition& ring, int warpgroup,
-                                              int parts, int rows, float (&d)[1][tile_n / 2]) {
+                                              int parts, int rows, float (&d)[1][tile_n / 2],
+                                              const Meanwhile& meanwhile) {
   if constexpr (most_parts > 1)
     if (parts < most_parts)
-      return multiply_tile<Element, most_parts - 1>(memory, ring, warpgroup, parts, rows, d);
+      return multiply_tile<Element, most_parts - 1>(memory, ring, warpgroup, parts, rows, d, meanwhile);
   const int slices = (rows + 15) / 16;
-  multiply_stages<Element, 64 * most_parts, 1, true, true>(memory, ring, warpgroup, slices / 4, slices % 4,
-                                                           d);
+  multiply_stages<Element, 64 * most_parts, 1, true, true>(memory, ring, warpgroup, slices / 4, slices % 4, d,
+                                                           meanwhile);
+}
+
+/// Stages a warpgroup's part of a tile. add: adds what lies there first.
+template <class Element, bool add>
+__device__ __forceinline__ void stage_tile(BlockMemory& memory, int warpgroup, int parts,
+                                           const float (&d)[tile_n / 2]) {
+#pragma unroll
+  for (int part = 0; part < tile_n / 64; ++part) {
+    if (part >= parts) break;
+    write_piece<Element, false, add>(memory.output[warpgroup][part][0], d, part);
+  }
 }
 
 template <class Element, bool float_output>
 __device__ void multiply_tiles(const WeightGradientPlan& plan, BlockMemory& memory, int warpgroup) {
   RingPosition ring;
   WorkQueueEnd<Work> queue(memory.work);
-  TileWriter<Element, false, Memory> writer(memory, warpgroup);
-  for (Work work = queue.take_by_warp(); work.expert >= 0; work = queue.take_by_warp()) {
+  std::uint64_t &ready = memory.ready[warpgroup][0], &staged = memory.staged[warpgroup][0];
+  std::uint32_t parity = 0;
+  Work work = queue.take_by_warp();
+  while (work.expert >= 0) {
     if (!is_active(plan, work, warpgroup)) {
       skip_stages(memory, ring, row_blocks(work));
+      work = queue.take_by_warp();
       continue;
     }
     float d[1][tile_n / 2] = {};  // what an expert without rows stores
+    Work next;
+    bool is_ready = false;
     const int parts = column_parts(plan, work);
-    multiply_tile<Element>(memory, ring, warpgroup, parts, work.row_count, d);
-    if constexpr (float_output)
+    multiply_tile<Element>(memory, ring, warpgroup, parts, work.row_count, d, [&] {
+      next = queue.take_by_warp();
+      is_ready = is_over(ready, parity);
+    });
+    if constexpr (float_output) {
       store_floats(plan, work, work.first_m + warpgroup * 64, d[0]);
-    else
-      writer.write(d, 1, parts, plan.accumulate);
+    } else {
+      if (!is_ready) wait(ready, parity);
+      parity ^= 1;
+      if (plan.accumulate)
+        stage_tile<Element, true>(memory, warpgroup, parts, d[0]);
+      else
+        stage_tile<Element, false>(memory, warpgroup, parts, d[0]);
+      ptx::fence_proxy_async(ptx::space_shared);
+      __syncwarp();
+      if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(&staged);
+    }
+    work = next;
   }
 }
 
+/// Stores what a consumer warpgroup stages, and where that is added to, loads there what it is added to.
 __device__ void store_tiles(const WeightGradientMaps& maps, const WeightGradientPlan& plan,
                             BlockMemory& memory, int warpgroup) {
   WorkQueueEnd<Work> queue(memory.work);
-  TileStorer<Memory> storer(memory, warpgroup, plan.accumulate);
+  std::uint64_t &ready = memory.ready[warpgroup][0], &staged = memory.staged[warpgroup][0];
+  std::uint32_t parity = 0;
   for (Work work = queue.take(); work.expert >= 0; work = queue.take()) {
     if (!is_active(plan, work, warpgroup)) continue;
     const ExpertMap dw = expert_map(maps.dw, plan.separate, work.expert);
-    storer.store(dw.map, 1, column_parts(plan, work), [&](int, int part) {
-      return BoxCoordinates<3>{{work.first_n + part * 64, work.first_m + warpgroup * 64, dw.matrix}};
-    });
+    const int parts = column_parts(plan, work), first_m = work.first_m + warpgroup * 64;
+    ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>());  // the stores of the tile before have read theirs
+    if (plan.accumulate) {
+      expect_bytes(ready, parts * subtile_bytes);
+      for (int part = 0; part < parts; ++part)
+        load_box(memory.output[warpgroup][part][0], dw.map, {work.first_n + part * 64, first_m, dw.matrix},
+                 ready);
+    } else {
+      ptx::mbarrier_arrive(&ready);
+    }
+    wait(staged, parity);
+    parity ^= 1;
+    for (int part = 0; part < parts; ++part) {
+      const std::int32_t at[3] = {work.first_n + part * 64, first_m, dw.matrix};
+      if (plan.streams)
+        store_box_once(dw.map, at, memory.output[warpgroup][part][0]);
+      else
+        store_box(dw.map, at, memory.output[warpgroup][part][0]);
+    }
+    ptx::cp_async_bulk_commit_group();
   }
-  storer.finish();
+  ptx::cp_async_bulk_wait_group(ptx::n32_t<0>());
 }
 
 template <class Element, bool float_output>
@@ -202,7 +267,10 @@ __global__ void __launch_bounds__(threads_per_block, 1)
   if (threadIdx.x == 32 * loader_warp)
     for (const CUtensorMap* map : {&maps.a, &maps.b, &maps.dw}) prefetch_map(map);
   constexpr int store_threads = float_output ? 0 : consumer_warpgroups;
-  if (threadIdx.x == 0) memory.work.initialise(4 * consumer_warpgroups + store_threads);
+  if (threadIdx.x == 0) {
+    memory.work.initialise(4 * consumer_warpgroups + 1 + store_threads);  // one: the loader
+    ptx::mbarrier_init(&memory.wanted, 1);
+  }
   initialise_barriers(memory);
   allow_next_kernel();
   wait_for_previous_kernel();
@@ -218,6 +286,8 @@ __global__ void __launch_bounds__(threads_per_block, 1)
       load_tiles(maps, plan, memory);
     else if (warp < first_store_warp + store_threads)
       store_tiles(maps, plan, memory, warp - first_store_warp);
+    else if (warp == scheduler_warp)
+      schedule_tiles(plan, memory);
   }
 }
 
@@ -227,9 +297,17 @@ auto choose_kernel(ElementType output) {
                                      : weight_gradient_kernel<Element, false>;
 }
 
+/// Of one expert. Groups of 16 row tiles read least: with 132 blocks at work, 16 x 8 tiles. On an H200 they
+/// gain up to 2 % where m has as many (4096 x 28672), but 12 tiles in one group lose 7 %.
 TileRaster raster_of(const ExpertGradients& dw) {
-  return {static_cast<std::uint32_t>(ceil_div(dw.m, tile_m)),
-          static_cast<std::uint32_t>(ceil_div(dw.n, tile_n)), 8};
+  const auto row_tiles = static_cast<std::uint32_t>(ceil_div(dw.m, tile_m));
+  return {row_tiles, static_cast<std::uint32_t>(ceil_div(dw.n, tile_n)), row_tiles >= 16 ? 16u : 8u};
+}
+
+/// Whether L2 should give up the gradients first: they pass it once, the rows several times. On an H200 that
+/// gains 2 to 4 % at 30 to 64 rows an expert, nothing at 128, and loses 0.5 % at more.
+constexpr bool gradients_stream(std::int64_t rows_bound, std::int64_t experts) {
+  return rows_bound <= 96 * experts;
 }
 
 }  // namespace
@@ -270,6 +348,7 @@ void launch_sm90(const RowsTransposedByRows& product, Stream stream) {
                                 static_cast<std::int32_t>(dw.n),
                                 raster_of(dw),
                                 product.accumulate,
+                                gradients_stream(product.rows.rows_bound, dw.experts),
                                 separate_maps(dw),
                                 dw.type == ElementType::fp32 ? static_cast<float*>(dw.data) : nullptr,
                                 dw.matrices,
