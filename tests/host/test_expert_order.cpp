@@ -1,5 +1,5 @@
-// The order of the weight gradients' tiles: every expert has one rank, larger experts come first, and the
-// blocks of a grid deal every place exactly once.
+// The order of the weight gradients' tiles: every expert has one rank, larger experts come first, every tile
+// has one place, and the blocks of a grid deal every place exactly once.
 #include "sm90/expert_order.hpp"
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 
 using dropless::sm90::dealt_place;
 using dropless::sm90::expert_rank;
+using dropless::sm90::ranked_tile;
 
 TEST_CASE("experts are ordered by rows, equals by index") {
   std::mt19937 random(7);
@@ -38,4 +39,24 @@ TEST_CASE("the blocks of a grid deal every place once") {
           if (const std::uint32_t place = dealt_place(round, block, blocks); place < size) ++seen[place];
       REQUIRE(std::all_of(seen.begin(), seen.end(), [](int times) { return times == 1; }));
     }
+}
+
+TEST_CASE("every tile of every expert has one place, the largest expert's beside the smallest's") {
+  for (const std::uint32_t experts : {1u, 2u, 3u, 8u, 65u})
+    for (const std::uint32_t tiles : {1u, 2u, 7u, 96u})
+      for (const bool in_pairs : {false, true}) {
+        std::vector<int> seen(experts * tiles, 0);
+        std::uint32_t previous = 0;
+        for (std::uint32_t place = 0; place < experts * tiles; ++place) {
+          const auto [rank, tile] = ranked_tile(place, tiles, experts, in_pairs);
+          REQUIRE(rank < experts);
+          REQUIRE(tile < tiles);
+          ++seen[rank * tiles + tile];
+          if (in_pairs && place % 2 == 1 && place / (2 * tiles) < experts / 2)
+            REQUIRE(rank + previous == experts - 1);
+          if (!in_pairs) REQUIRE(rank >= previous);
+          previous = rank;
+        }
+        REQUIRE(std::all_of(seen.begin(), seen.end(), [](int times) { return times == 1; }));
+      }
 }
