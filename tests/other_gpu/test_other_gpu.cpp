@@ -1,6 +1,7 @@
-// Rows and patterns in the memory of another GPU than the current one are refused, on any machine: the linker
-// puts the functions below in the place of the three CUDA calls by which the library tells GPUs apart. The
-// calls have nothing to compute, so what is not refused returns before it needs a GPU.
+// Rows and patterns in the memory of another GPU than the current one are refused, on any machine, and wrong
+// arguments without asking for a GPU: the linker puts the functions below in the place of the three CUDA
+// calls by which the library tells GPUs apart. The calls have nothing to compute, so what is not refused
+// returns before it needs a GPU.
 #include <cuda_runtime_api.h>
 
 #include "catch.hpp"
@@ -13,22 +14,25 @@ using namespace dropless::test;
 
 namespace {
 
-int current_device = 0, device_of_memory = 0;
+int current_device = 0, device_of_memory = 0, questions = 0;
 
 }  // namespace
 
 extern "C" {
 cudaError_t __wrap_cudaGetDevice(int* device) {
+  ++questions;
   *device = current_device;
   return cudaSuccess;
 }
 cudaError_t __wrap_cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void*) {
+  ++questions;
   *attributes = {};
   attributes->type = cudaMemoryTypeDevice;
   attributes->device = device_of_memory;
   return cudaSuccess;
 }
 cudaError_t __wrap_cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
+  ++questions;
   *value = 9;
   return cudaSuccess;
 }
@@ -56,6 +60,15 @@ ExpertWeights weights() {
   return weights;
 }
 
+ExpertGradients gradients() {
+  ExpertGradients gradients;
+  gradients.experts = 2;
+  gradients.m = gradients.n = gradients.leading_dimension = 8;
+  gradients.expert_stride = 64;
+  gradients.data = memory + 1024;
+  return gradients;
+}
+
 BlockSparseMatrix no_blocks() {
   BlockSparseMatrix matrix;
   matrix.block = 16;
@@ -81,16 +94,11 @@ void require_refused(const Call& call, const std::string& argument) {
 TEST_CASE("rows in another GPU's memory are refused by every product") {
   const RowsView in{memory, 8, ElementType::bf16};
   const MutableRowsView out{memory + 512, 8, ElementType::bf16};
-  ExpertGradients gradients;
-  gradients.experts = 2;
-  gradients.m = gradients.n = gradients.leading_dimension = 8;
-  gradients.expert_stride = 64;
-  gradients.data = memory + 1024;
   ProductOptions add;
   add.accumulate = true;  // so that experts without rows leave nothing to write
   require_refused([&] { sdd(no_rows(), in, weights(), out, {}, nullptr); }, "rows.row_begin");
   require_refused([&] { dsd(no_rows(), in, weights(), out, {}, nullptr); }, "rows.row_begin");
-  require_refused([&] { weight_gradient(no_rows(), in, in, gradients, add, nullptr); }, "rows.row_begin");
+  require_refused([&] { weight_gradient(no_rows(), in, in, gradients(), add, nullptr); }, "rows.row_begin");
 }
 
 TEST_CASE("patterns in another GPU's memory are refused by every block-sparse product and conversion") {
@@ -101,4 +109,25 @@ TEST_CASE("patterns in another GPU's memory are refused by every block-sparse pr
   require_refused([&] { dds(dense, no_blocks(), dense, nullptr); }, indices);
   require_refused([&] { to_dense(no_blocks(), dense, nullptr); }, "matrix.offsets");
   require_refused([&] { from_dense(dense, no_blocks(), nullptr); }, "out.row_indices");
+}
+
+TEST_CASE("a product's wrong argument is named before a GPU is asked for") {
+  const ExpertRows rows = no_rows();
+  const RowsView in{memory, 8, ElementType::bf16};
+  const MutableRowsView out{memory + 512, 8, ElementType::bf16};
+  ExpertWeights narrow = weights();
+  narrow.k = -1;
+  ExpertGradients low = gradients();
+  low.m = -1;
+  ProductOptions limited;
+  limited.sm_limit = -1;
+  questions = 0;
+  CHECK(refused_argument([&] { sdd(rows, in, narrow, out, {}, nullptr); }) == "weights.k");
+  CHECK(refused_argument([&] { dsd(rows, in, narrow, out, {}, nullptr); }) == "weights.k");
+  CHECK(refused_argument([&] { sdd(rows, in, weights(), out, limited, nullptr); }) == "options.sm_limit");
+  CHECK(refused_argument([&] { dsd(rows, in, weights(), out, limited, nullptr); }) == "options.sm_limit");
+  CHECK(refused_argument([&] { weight_gradient(rows, in, in, gradients(), limited, nullptr); }) ==
+        "options.sm_limit");
+  CHECK(refused_argument([&] { weight_gradient(rows, in, in, low, {}, nullptr); }) == "dw.m");
+  CHECK(questions == 0);
 }
