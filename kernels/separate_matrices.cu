@@ -21,7 +21,7 @@ struct Arrays {
 };
 
 Arrays arrays_of(DeviceMemoryLayout& layout, std::int64_t experts) {
-  return {layout.array<CUtensorMap>(experts), layout.array<void*>(experts)};
+  return {layout.array<CUtensorMap>(sm90::maps_of_a_matrix * experts), layout.array<void*>(experts)};
 }
 
 void check_matrices(ArrayView<void* const> matrices, std::int64_t rows, std::int64_t columns,
@@ -71,11 +71,20 @@ SeparateMatrices prepare_separate_matrices(ArrayView<void* const> matrices, std:
   SeparateMatrices result{arrays.matrices,
                           {nullptr, rows, columns, leading_dimension, type, all_on_16_bytes(matrices)}};
 
-  std::vector<CUtensorMap> maps;
+  std::vector<CUtensorMap> maps(static_cast<std::size_t>(sm90::maps_of_a_matrix * experts));
   if (type != ElementType::fp32 && current_device_properties().compute_capability == 90 &&
       all_addressable(matrices, leading_dimension, type)) {
-    for (const void* matrix : matrices)
-      maps.push_back(sm90::matrix_map(matrix, columns, rows, 1, leading_dimension, 0, type));
+    CUtensorMap* next = maps.data();
+    for (const void* matrix : matrices) {
+      const auto map = [&](sm90::L2Fetch fetch) {
+        return sm90::matrix_map(matrix, columns, rows, 1, leading_dimension, 0, type, fetch);
+      };
+      next[sm90::fetch_256_map] = map(sm90::L2Fetch::bytes_256);
+      next[sm90::fetch_128_map] = map(sm90::L2Fetch::bytes_128);
+      if (sm90::fit_wide_boxes(columns, rows))
+        next[sm90::wide_map] = sm90::wide_box_map(matrix, columns, rows, 1, leading_dimension, 0, type);
+      next += sm90::maps_of_a_matrix;
+    }
     result.maps.maps = arrays.maps;
     DROPLESS_CUDA_CHECK(cudaMemcpyAsync(arrays.maps, maps.data(), maps.size() * sizeof(CUtensorMap),
                                         cudaMemcpyHostToDevice, stream));

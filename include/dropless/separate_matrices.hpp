@@ -14,7 +14,7 @@ namespace dropless {
 /// What is known of separate matrices [rows, columns], row-major and `leading_dimension` elements apart, and
 /// their tensor maps in device memory. A product refuses maps of another shape than its own.
 struct MatrixMaps {
-  const void* maps = nullptr;  ///< device, 128 bytes a matrix; null: none, and products run the portable path
+  const void* maps = nullptr;  ///< device, 384 bytes a matrix; null: none, and products run the portable path
   std::int64_t rows = 0, columns = 0;
   std::int64_t leading_dimension = 0;
   ElementType type = ElementType::bf16;

@@ -3,6 +3,7 @@
 #pragma once
 #include "dropless/expert_products.hpp"
 #include "sm90/ptx.cuh"
+#include "sm90/tensor_map.hpp"
 
 namespace dropless::sm90 {
 
@@ -12,21 +13,21 @@ struct ExpertMap {
   std::int32_t matrix;
 };
 
-/// `separate`: the experts' own maps, or null. The thread that gets the map is the one that may use it: maps
-/// in device memory were written by other means than TMA's own, and its view of them must be renewed.
+/// `separate`: the first expert's own map, or null. The thread that gets the map is the one that may use it:
+/// maps in device memory were written by other means than TMA's own, and its view of them must be renewed.
 __device__ inline ExpertMap expert_map(const CUtensorMap& stack, const CUtensorMap* separate,
                                        std::int32_t expert) {
   if (separate == nullptr) return {&stack, expert};
-  const CUtensorMap* const map = separate + expert;
+  const CUtensorMap* const map = separate + maps_of_a_matrix * expert;
   ptx::fence_proxy_tensormap_generic(ptx::sem_acquire, ptx::scope_sys, map,
                                      ptx::n32_t<sizeof(CUtensorMap)>());
   return {map, 0};
 }
 
-/// The experts' own maps of weights or gradients; null where these are one allocation.
+/// The first expert's own map of the kind, of weights or gradients; null where these are one allocation.
 template <class Tensor>
-const CUtensorMap* separate_maps(const Tensor& tensor) {
-  return tensor.matrices == nullptr ? nullptr : static_cast<const CUtensorMap*>(tensor.maps.maps);
+const CUtensorMap* separate_maps(const Tensor& tensor, int kind) {
+  return tensor.matrices == nullptr ? nullptr : static_cast<const CUtensorMap*>(tensor.maps.maps) + kind;
 }
 
 }  // namespace dropless::sm90

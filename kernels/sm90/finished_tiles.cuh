@@ -241,17 +241,18 @@ __device__ void run_row_product(const RowProductMaps& maps, const RowProductPlan
 
 /// The maps of rows (null data: they are gathered) and of weights in one tensor or, for two halves, in two.
 inline RowProductMaps row_product_maps(const RowsView& rows, const ExpertWeights& weights,
-                                       std::int64_t halves) {
+                                       std::int64_t rows_bound, std::int64_t halves) {
   const std::int64_t units = weights.n / halves;
   const bool split = weights.second.data != nullptr;
   RowProductMaps maps{};
   for (int i = 0; i < row_boxes && rows.data != nullptr; ++i)
     maps.in[i] = ragged_map(rows.data, weights.k, rows.leading_dimension, rows.type, box_rows(i));
+  const L2Fetch fetch = weight_fetch(weights, rows_bound);
   const auto half_map = [&](const WeightTensor& tensor, std::int64_t first_feature) {
     const std::int64_t elements =
         first_feature * (weights.order == WeightOrder::k_by_n ? 1 : weights.leading_dimension);
     return weight_map(weights, static_cast<const char*>(tensor.data) + elements * element_bytes(weights.type),
-                      tensor.expert_stride, weights.k, units);
+                      tensor.expert_stride, weights.k, units, fetch);
   };
   maps.weights[0] = half_map(weights.first, 0);
   maps.weights[1] = halves == 1 ? maps.weights[0]

@@ -214,7 +214,8 @@ void launch_sm90(const FusedUp& product, Stream stream) {
   const std::int64_t d_ff = weights.n / halves;
   const bool keeps = product.pre_activation.data != nullptr;
   FusedUpMaps maps;
-  maps.product = row_product_maps(product.gathers ? RowsView{} : product.x, weights, halves);
+  maps.product =
+      row_product_maps(product.gathers ? RowsView{} : product.x, weights, product.rows.rows_bound, halves);
   maps.h = ragged_map(product.h.data, d_ff, product.h.leading_dimension, type, 64);
   for (int half = 0; half < 2; ++half)
     maps.pre_activation[half] = keeps ? ragged_map(static_cast<const char*>(product.pre_activation.data) +

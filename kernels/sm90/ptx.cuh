@@ -171,6 +171,16 @@ __device__ inline void store_box_once(const CUtensorMap* map, const std::int32_t
       : "memory");
 }
 
+__device__ inline void store_box_once(const CUtensorMap* map, const std::int32_t (&at)[5],
+                                      const void* source) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.global.shared::cta.tile.bulk_group.L2::cache_hint "
+      "[%0, {%1, %2, %3, %4, %5}], [%6], %7;" ::"l"(map),
+      "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3]), "r"(at[4]), "r"(shared_address(source)),
+      "l"(evict_first_policy())
+      : "memory");
+}
+
 template <int registers>
 __device__ inline void give_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(registers));

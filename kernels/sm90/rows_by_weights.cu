@@ -268,10 +268,12 @@ void launch_sm90(const RowsByWeights& product, Stream stream) {
     maps.in[i] =
         ragged_map(product.in.data, weights.k, product.in.leading_dimension, weights.type, box_rows(i));
   maps.out = ragged_map(product.out.data, weights.n, product.out.leading_dimension, weights.type, 64);
+  const L2Fetch fetch = weight_fetch(weights, product.rows.rows_bound);
+  const int map_kind = fetch == L2Fetch::bytes_128 ? fetch_128_map : fetch_256_map;
   const auto stack_map = [&](const WeightTensor& tensor) {
     return tensor.matrices != nullptr
                ? maps.out
-               : weight_map(weights, tensor.data, tensor.expert_stride, tensor_k, tensor_n);
+               : weight_map(weights, tensor.data, tensor.expert_stride, tensor_k, tensor_n, fetch);
   };
   maps.weights = stack_map(weights.first);
   maps.second_weights = split ? stack_map(weights.second) : maps.weights;
@@ -280,8 +282,8 @@ void launch_sm90(const RowsByWeights& product, Stream stream) {
   const auto feature_tiles = static_cast<std::uint32_t>(ceil_div(n, Memory::tile_m));
   const RowsByWeightsPlan plan{product.rows.tiles,
                                product.rows.tile_count,
-                               separate_maps(weights.first),
-                               separate_maps(weights.second),
+                               separate_maps(weights.first, map_kind),
+                               separate_maps(weights.second, map_kind),
                                n,
                                static_cast<std::int32_t>(ceil_div(k, k_block)),
                                split && product.split_n ? n / 2 : n,

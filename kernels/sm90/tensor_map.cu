@@ -34,7 +34,8 @@ void require_context() {
 
 template <int rank>
 CUtensorMap encode_map(const void* data, ElementType type, const cuuint64_t (&extents)[rank],
-                       const cuuint64_t (&strides)[rank - 1], const cuuint32_t (&box)[rank]) {
+                       const cuuint64_t (&strides)[rank - 1], const cuuint32_t (&box)[rank],
+                       L2Fetch fetch = L2Fetch::bytes_256) {
   cuuint32_t steps[rank];
   for (auto& step : steps) step = 1;
   CUtensorMap map;
@@ -43,7 +44,9 @@ CUtensorMap encode_map(const void* data, ElementType type, const cuuint64_t (&ex
   const CUresult result = encode(
       &map, type == ElementType::bf16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
       rank, const_cast<void*>(data), extents, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-      CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+      CU_TENSOR_MAP_SWIZZLE_128B,
+      fetch == L2Fetch::bytes_128 ? CU_TENSOR_MAP_L2_PROMOTION_L2_128B : CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS) throw CudaError("cuTensorMapEncodeTiled", "CUresult " + std::to_string(result));
   return map;
 }
@@ -67,11 +70,22 @@ CUtensorMap ragged_map(const void* data, std::int64_t columns, std::int64_t lead
 }
 
 CUtensorMap matrix_map(const void* data, std::int64_t columns, std::int64_t rows, std::int64_t matrices,
-                       std::int64_t leading_dimension, std::int64_t matrix_stride, ElementType type) {
+                       std::int64_t leading_dimension, std::int64_t matrix_stride, ElementType type,
+                       L2Fetch fetch) {
   if (matrices == 1)
     matrix_stride = rows * leading_dimension;  // never used, but the encoder wants a real stride
   return encode_map<3>(data, type, {cuuint64_t(columns), cuuint64_t(rows), cuuint64_t(matrices)},
-                       {bytes(leading_dimension, type), bytes(matrix_stride, type)}, {64, 64, 1});
+                       {bytes(leading_dimension, type), bytes(matrix_stride, type)}, {64, 64, 1}, fetch);
+}
+
+CUtensorMap wide_box_map(const void* data, std::int64_t columns, std::int64_t rows, std::int64_t matrices,
+                         std::int64_t leading_dimension, std::int64_t matrix_stride, ElementType type) {
+  if (matrices == 1) matrix_stride = rows * leading_dimension;
+  return encode_map<5>(data, type,
+                       {64, 8, cuuint64_t(columns / 64), cuuint64_t(rows / 8), cuuint64_t(matrices)},
+                       {bytes(leading_dimension, type), bytes(64, type), bytes(8 * leading_dimension, type),
+                        bytes(matrix_stride, type)},
+                       {64, 8, 4, 8, 1});
 }
 
 }  // namespace dropless::sm90

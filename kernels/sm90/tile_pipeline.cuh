@@ -40,6 +40,17 @@ struct RingPosition {
   __device__ void advance() {
     if (++stage == stages) stage = 0, parity ^= 1;
   }
+  /// The place `count` stages before, at most `stages`.
+  __device__ RingPosition before(int count) const {
+    return count > stage ? RingPosition{stage + stages - count, parity ^ 1}
+                         : RingPosition{stage - count, parity};
+  }
+};
+
+/// Where the B operand of a stage lies: in the stage itself.
+struct OwnB {
+  __device__ int stage(const RingPosition& ring) const { return ring.stage; }
+  __device__ void advance() const {}
 };
 
 template <class Memory>
@@ -80,14 +91,14 @@ struct NothingMeanwhile {
 /// Accumulates the first `steps` slices of 16 of the next stage into the first `active` of this warpgroup's
 /// subtiles. Calls `meanwhile` under the products of the last stage.
 template <class Element, int n, int active, int steps, bool a_mn_major, bool b_mn_major, class Memory,
-          int most, int size, class Meanwhile>
+          int most, int size, class Meanwhile, class PlaceOfB>
 __device__ __forceinline__ void multiply_stage(Memory& memory, RingPosition& ring, int warpgroup, bool first,
-                                               bool last, float (&d)[most][size],
-                                               const Meanwhile& meanwhile) {
+                                               bool last, float (&d)[most][size], const Meanwhile& meanwhile,
+                                               PlaceOfB& place_of_b) {
   constexpr std::uint64_t a_next = consumer_warpgroups * subtile_bytes / 16;
   wait(memory.full[ring.stage], ring.parity);
   const std::uint64_t a = operand_descriptor<a_mn_major>(memory.a[ring.stage][warpgroup]);
-  const std::uint64_t b = operand_descriptor<b_mn_major>(memory.b[ring.stage]);
+  const std::uint64_t b = operand_descriptor<b_mn_major>(memory.b[place_of_b.stage(ring)]);
   wgmma_fence();
 #pragma unroll
   for (int i = 0; i < steps; ++i)
@@ -101,31 +112,33 @@ __device__ __forceinline__ void multiply_stage(Memory& memory, RingPosition& rin
   wgmma_wait<0>();
   release_stage(memory, ring.stage);
   ring.advance();
+  place_of_b.advance();
 }
 
 /// Accumulates `blocks` whole stages, then `last_steps` slices of one more (0: there is none). Calls
 /// `meanwhile` once: under the last products, or where there are none, at once.
 template <class Element, int n, int active, bool a_mn_major, bool b_mn_major, class Memory, int most,
-          int size, class Meanwhile = NothingMeanwhile>
+          int size, class Meanwhile = NothingMeanwhile, class PlaceOfB = OwnB>
 __device__ __forceinline__ void multiply_stages(Memory& memory, RingPosition& ring, int warpgroup, int blocks,
                                                 int last_steps, float (&d)[most][size],
-                                                const Meanwhile& meanwhile = {}) {
+                                                const Meanwhile& meanwhile = {}, PlaceOfB place_of_b = {}) {
   for (int block = 0; block < blocks; ++block)
     multiply_stage<Element, n, active, k_block / 16, a_mn_major, b_mn_major>(
-        memory, ring, warpgroup, block == 0, last_steps == 0 && block == blocks - 1, d, meanwhile);
+        memory, ring, warpgroup, block == 0, last_steps == 0 && block == blocks - 1, d, meanwhile,
+        place_of_b);
   const bool first = blocks == 0;
   switch (last_steps) {
     case 1:
       multiply_stage<Element, n, active, 1, a_mn_major, b_mn_major>(memory, ring, warpgroup, first, true, d,
-                                                                    meanwhile);
+                                                                    meanwhile, place_of_b);
       break;
     case 2:
       multiply_stage<Element, n, active, 2, a_mn_major, b_mn_major>(memory, ring, warpgroup, first, true, d,
-                                                                    meanwhile);
+                                                                    meanwhile, place_of_b);
       break;
     case 3:
       multiply_stage<Element, n, active, 3, a_mn_major, b_mn_major>(memory, ring, warpgroup, first, true, d,
-                                                                    meanwhile);
+                                                                    meanwhile, place_of_b);
       break;
     default:
       if (first) meanwhile();
@@ -138,6 +151,7 @@ template <class Memory>
 __device__ void skip_stages(Memory& memory, RingPosition& ring, int blocks) {
   for (int block = 0; block < blocks; ++block) {
     wait(memory.full[ring.stage], ring.parity);
+    __syncwarp();  // one lane releases the stage for all of them
     release_stage(memory, ring.stage);
     ring.advance();
   }
@@ -164,8 +178,9 @@ __device__ inline float2 unpack(std::uint32_t pair) {
 
 /// Rounds the 64 x 64 part of d that starts at column 64 * part into a piece of 64 rows of 128 swizzled
 /// bytes. transpose: the piece's rows are d's columns. add: adds what the piece holds first, in float; known
-/// to the compiler, since a branch at each store would keep it from running ahead of them.
-template <class Element, bool transpose, bool add, int size>
+/// to the compiler, since a branch at each store would keep it from running ahead of them. eight_rows: bytes
+/// from eight of its rows, which lie together, to the next eight.
+template <class Element, bool transpose, bool add, int eight_rows = 8 * 128, int size>
 __device__ __forceinline__ void write_piece(char* piece, const float (&d)[size], int part) {
   const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
 #pragma unroll
@@ -173,7 +188,8 @@ __device__ __forceinline__ void write_piece(char* piece, const float (&d)[size],
     if (part * 32 + j * 8 >= size) break;
     const int row = transpose ? j * 16 + lane / 16 * 8 + lane % 8 : warp * 16 + lane % 16;
     const int chunk = transpose ? warp * 2 + lane / 8 % 2 : j * 2 + lane / 16;
-    const std::uint32_t address = shared_address(piece) + row * 128 + ((chunk ^ (row & 7)) * 16);
+    const int row_bytes = eight_rows == 8 * 128 ? row * 128 : row / 8 * eight_rows + row % 8 * 128;
+    const std::uint32_t address = shared_address(piece) + row_bytes + ((chunk ^ (row & 7)) * 16);
     float values[8];
 #pragma unroll
     for (int i = 0; i < 8; ++i) values[i] = d[part * 32 + j * 8 + i];

@@ -7,7 +7,8 @@
 // values, NaN or not, never reach the sum. An expert without rows passes no stage and stores zeros.
 //
 // Tiles cost what their expert's rows cost, so experts are computed in the order of their rows, largest first
-// or, where they have few, the largest beside the smallest (expert_order.hpp).
+// or the largest beside the smallest (expert_order.hpp). Where experts have few rows, a block computes tiles
+// in runs down a column, which load their common columns once (shared_columns.hpp).
 //
 // k is short: at 512 rows an expert a tile's products take 8200 cycles. So whatever else a tile costs is kept
 // off the threads that multiply and load. A thread of its own finds the tiles (a counter's and the caller's
@@ -23,6 +24,7 @@
 #include "sm90/expert_order.hpp"
 #include "sm90/launch_order.hpp"
 #include "sm90/ragged_map.hpp"
+#include "sm90/shared_columns.hpp"
 #include "sm90/tensor_map.hpp"
 #include "sm90/tile_pipeline.cuh"
 #include "sm90/tile_turns.cuh"
@@ -33,23 +35,31 @@ namespace dropless {
 namespace sm90 {
 namespace {
 
-// Four slots: each warpgroup's part of a tile, whole.
+// Four slots, which one pair of barriers guards: each warpgroup's part of a tile, whole.
 using Memory = TileMemory<256, 2, 4>;
-constexpr int tile_m = Memory::tile_m, tile_n = Memory::tile_n;
-static_assert(Memory::staging_slots * 64 == tile_n);
+constexpr int tile_m = Memory::tile_m, tile_n = Memory::tile_n, parts_of_tile = tile_n / 64;
+static_assert(Memory::staging_slots == parts_of_tile && Memory::subtiles_per_warpgroup == 1);
 constexpr int scheduler_warp = first_store_warp + consumer_warpgroups;
+static_assert(scheduler_warp < threads_per_block / 32);
+static_assert(SharedColumns::stages == stages);
 
 struct WeightGradientMaps {
   CUtensorMap a, b;
-  CUtensorMap dw;  // unused for float gradients and separate ones
+  CUtensorMap dw;  // unused for float gradients and separate ones; in wide boxes where they fit
 };
 
 /// One tile of work; expert -1: no work is left.
 struct Work {
-  std::int32_t expert = -1, row_begin = 0, row_count = 0, first_m = 0, first_n = 0;
+  std::int16_t expert = -1;
+  std::int16_t shares_columns = 0;  // not zero: with the tile before, which has the same of B
+  std::int32_t row_begin = 0, row_count = 0, first_m = 0, first_n = 0;
 };
-
 constexpr int most_experts = 4096;
+
+/// How gradients leave: floats straight from registers, or 16-bit ones by TMA in boxes of 64 columns, or of
+/// 256 where these fit.
+enum class Output { registers, boxes, wide_boxes };
+
 struct BlockMemory : Memory {
   std::uint16_t expert_order[most_experts];
   WorkQueue<Work> work;
@@ -60,11 +70,9 @@ static_assert(sizeof(Memory::a) >= most_experts * sizeof(std::int32_t));  // whe
 struct WeightGradientPlan {
   const std::int32_t* row_begin;
   const std::int32_t* row_count;
-  const std::int32_t experts;
-  const std::uint32_t size;  // tiles of all experts
   const std::int32_t m, n;
   const TileRaster raster;  // of one expert: row tiles along m, column tiles along n
-  const bool experts_in_pairs;
+  const TileOrder order;
   const bool accumulate;
   const bool streams;              // the gradients: through L2
   const CUtensorMap* separate;     // maps of separate 16-bit gradients, or null
@@ -77,23 +85,14 @@ struct WeightGradientPlan {
 /// Writes the experts in the order of their rows. The whole block must call it, before the pipeline starts.
 __device__ void order_experts(const WeightGradientPlan& plan, BlockMemory& memory) {
   auto* const rows = reinterpret_cast<std::int32_t*>(memory.a);
-  for (int expert = threadIdx.x; expert < plan.experts; expert += threads_per_block)
+  const auto experts = static_cast<std::int32_t>(plan.order.experts);
+  for (int expert = threadIdx.x; expert < experts; expert += threads_per_block)
     rows[expert] = plan.row_count[expert];
   __syncthreads();
-  for (int expert = threadIdx.x; expert < plan.experts; expert += threads_per_block)
-    memory.expert_order[expert_rank(rows, plan.experts, expert)] = static_cast<std::uint16_t>(expert);
+  for (int expert = threadIdx.x; expert < experts; expert += threads_per_block)
+    memory.expert_order[expert_rank(rows, experts, expert)] = static_cast<std::uint16_t>(expert);
   ptx::fence_proxy_async(ptx::space_shared);  // TMA writes next where the rows lay
   __syncthreads();
-}
-
-/// The tile at a place. Past the last one there is no work.
-__device__ Work work_at(const WeightGradientPlan& plan, const std::uint16_t* order, std::uint32_t place) {
-  if (place >= plan.size) return {};
-  const RankedTile ranked = ranked_tile(place, plan.raster.size(), plan.experts, plan.experts_in_pairs);
-  const std::int32_t expert = order[ranked.rank];
-  const auto [row_tile, column_tile] = plan.raster.at(ranked.tile);
-  return {expert, plan.row_begin[expert], max(plan.row_count[expert], 0),
-          static_cast<std::int32_t>(row_tile) * tile_m, static_cast<std::int32_t>(column_tile) * tile_n};
 }
 
 __device__ int row_blocks(const Work& work) { return (work.row_count + k_block - 1) / k_block; }
@@ -105,35 +104,63 @@ __device__ int column_parts(const WeightGradientPlan& plan, const Work& work) {
   return min(tile_n, plan.n - work.first_n + 63) / 64;
 }
 
+constexpr int blocks_to_find_a_tile = 4;
+
 /// Finds the next tile when the loader is some k blocks before the end of the one before: not sooner, since a
 /// block that has taken a tile computes it, however late.
 __device__ void schedule_tiles(const WeightGradientPlan& plan, BlockMemory& memory) {
-  const TileTurns<FixedOrder::to_and_fro> turns(plan.tile_counter, plan.size);
+  const std::uint32_t size = plan.order.size();
+  const TileTurns<FixedOrder::to_and_fro> turns(plan.tile_counter, size);
   WorkQueueEnd<Work> queue(memory.work);
-  std::uint32_t place = turns.first(), parity = 0;
-  Work work = work_at(plan, memory.expert_order, place);
-  while (work.expert >= 0) {
-    queue.put(work);
-    wait(memory.wanted, parity);
-    parity ^= 1;
-    place = turns.after(place);
-    work = work_at(plan, memory.expert_order, place);
+  std::uint32_t parity = 0;
+  for (std::uint32_t place = turns.first(); place < size; place = turns.after(place)) {
+    const TileRun run = plan.order.at(place);
+    Work work;
+    work.expert = static_cast<std::int16_t>(memory.expert_order[plan.order.rank_at(run.position)]);
+    work.row_begin = plan.row_begin[work.expert];
+    work.row_count = max(plan.row_count[work.expert], 0);
+    const bool can_share = can_share_columns(row_blocks(work));
+    for (std::uint32_t i = 0; i < run.count; ++i) {
+      const auto [row_tile, column_tile] = plan.raster.at(run.tile + i);
+      const auto first_n = static_cast<std::int32_t>(column_tile) * tile_n;
+      work.shares_columns = i > 0 && can_share && first_n == work.first_n;
+      work.first_m = static_cast<std::int32_t>(row_tile) * tile_m;
+      work.first_n = first_n;
+      queue.put(work);
+      wait(memory.wanted, parity);
+      parity ^= 1;
+    }
   }
   queue.put({});
 }
-constexpr int blocks_to_find_a_tile = 4;
+
+/// Waits until nothing reads the columns in the next stage.
+__device__ void wait_for_columns(BlockMemory& memory, const RingPosition& ring,
+                                 const SharedColumns& columns) {
+  const int since = columns.stages_since_shared(ring.stage);
+  if (since == stages) return;
+  const RingPosition reader = ring.before(since);
+  wait(memory.empty[reader.stage], reader.parity);
+}
 
 __device__ void load_tiles(const WeightGradientMaps& maps, const WeightGradientPlan& plan,
                            BlockMemory& memory) {
   RingPosition ring;
+  SharedColumns columns;
+  const bool shares = plan.order.run > 1;
   WorkQueueEnd<Work> queue(memory.work);
   for (Work work = queue.take(); work.expert >= 0; work = queue.take()) {
     const int blocks = row_blocks(work), want = max(blocks - blocks_to_find_a_tile, 0);
     if (blocks == 0) ptx::mbarrier_arrive(&memory.wanted);
     const int a_boxes = min(Memory::subtiles, (plan.m - work.first_m + 63) / 64);
-    const int b_boxes = column_parts(plan, work);
+    const int b_boxes = work.shares_columns ? 0 : column_parts(plan, work);
+    if (!work.shares_columns) columns.begin_run(ring.stage);
     for (int block = 0; block < blocks; ++block) {
       wait(memory.empty[ring.stage], ring.parity ^ 1);
+      if (shares) {
+        if (!work.shares_columns) wait_for_columns(memory, ring, columns);
+        columns.fill(work.shares_columns ? columns.stage_of(block) : ring.stage);
+      }
       std::uint64_t& full = memory.full[ring.stage];
       expect_bytes(full, (a_boxes + b_boxes) * subtile_bytes);
       const RaggedCoordinates at = ragged_coordinates(work.row_begin, work.row_count, block * k_block);
@@ -166,38 +193,57 @@ __device__ void store_floats(const WeightGradientPlan& plan, const Work& work, i
     }
 }
 
+/// Where the columns of a tile's k blocks lie in the ring.
+class PlaceOfColumns {
+ public:
+  __device__ explicit PlaceOfColumns(int first) : stage_(first) {}
+  __device__ int stage(const RingPosition&) const { return stage_; }
+  __device__ void advance() { stage_ = stage_ + 1 == stages ? 0 : stage_ + 1; }
+
+ private:
+  int stage_;
+};
+
 /// Multiplies one tile of `parts` parts of 64 columns, at most most_parts, over `rows` rows.
-template <class Element, int most_parts = tile_n / 64, class Meanwhile>
-__device__ __forceinline__ void multiply_tile(BlockMemory& memory, RingPosition& ring, int warpgroup,
-                                              int parts, int rows, float (&d)[1][tile_n / 2],
+template <class Element, int most_parts = parts_of_tile, class Meanwhile>
+__device__ __forceinline__ void multiply_tile(BlockMemory& memory, RingPosition& ring, PlaceOfColumns columns,
+                                              int warpgroup, int parts, int rows, float (&d)[1][tile_n / 2],
                                               const Meanwhile& meanwhile) {
   if constexpr (most_parts > 1)
     if (parts < most_parts)
-      return multiply_tile<Element, most_parts - 1>(memory, ring, warpgroup, parts, rows, d, meanwhile);
+      return multiply_tile<Element, most_parts - 1>(memory, ring, columns, warpgroup, parts, rows, d,
+                                                    meanwhile);
   const int slices = (rows + 15) / 16;
   multiply_stages<Element, 64 * most_parts, 1, true, true>(memory, ring, warpgroup, slices / 4, slices % 4, d,
-                                                           meanwhile);
+                                                           meanwhile, columns);
 }
 
 /// Stages a warpgroup's part of a tile. add: adds what lies there first.
-template <class Element, bool add>
+template <class Element, Output output, bool add>
 __device__ __forceinline__ void stage_tile(BlockMemory& memory, int warpgroup, int parts,
                                            const float (&d)[tile_n / 2]) {
+  constexpr int eight_rows = 8 * 128;  // of 64 columns, in bytes
 #pragma unroll
-  for (int part = 0; part < tile_n / 64; ++part) {
+  for (int part = 0; part < parts_of_tile; ++part) {
     if (part >= parts) break;
-    write_piece<Element, false, add>(memory.output[warpgroup][part][0], d, part);
+    if constexpr (output == Output::wide_boxes)
+      write_piece<Element, false, add, parts_of_tile * eight_rows>(
+          memory.output[warpgroup][0][0] + part * eight_rows, d, part);
+    else
+      write_piece<Element, false, add>(memory.output[warpgroup][part][0], d, part);
   }
 }
 
-template <class Element, bool float_output>
+template <class Element, Output output>
 __device__ void multiply_tiles(const WeightGradientPlan& plan, BlockMemory& memory, int warpgroup) {
   RingPosition ring;
+  int first_columns = 0;
   WorkQueueEnd<Work> queue(memory.work);
   std::uint64_t &ready = memory.ready[warpgroup][0], &staged = memory.staged[warpgroup][0];
   std::uint32_t parity = 0;
   Work work = queue.take_by_warp();
   while (work.expert >= 0) {
+    if (!work.shares_columns) first_columns = ring.stage;
     if (!is_active(plan, work, warpgroup)) {
       skip_stages(memory, ring, row_blocks(work));
       work = queue.take_by_warp();
@@ -205,21 +251,22 @@ __device__ void multiply_tiles(const WeightGradientPlan& plan, BlockMemory& memo
     }
     float d[1][tile_n / 2] = {};  // what an expert without rows stores
     Work next;
-    bool is_ready = false;
+    [[maybe_unused]] bool is_ready = false;
     const int parts = column_parts(plan, work);
-    multiply_tile<Element>(memory, ring, warpgroup, parts, work.row_count, d, [&] {
+    const PlaceOfColumns columns(first_columns);
+    multiply_tile<Element>(memory, ring, columns, warpgroup, parts, work.row_count, d, [&] {
       next = queue.take_by_warp();
-      is_ready = is_over(ready, parity);
+      if constexpr (output != Output::registers) is_ready = is_over(ready, parity);
     });
-    if constexpr (float_output) {
+    if constexpr (output == Output::registers) {
       store_floats(plan, work, work.first_m + warpgroup * 64, d[0]);
     } else {
       if (!is_ready) wait(ready, parity);
       parity ^= 1;
       if (plan.accumulate)
-        stage_tile<Element, true>(memory, warpgroup, parts, d[0]);
+        stage_tile<Element, output, true>(memory, warpgroup, parts, d[0]);
       else
-        stage_tile<Element, false>(memory, warpgroup, parts, d[0]);
+        stage_tile<Element, output, false>(memory, warpgroup, parts, d[0]);
       ptx::fence_proxy_async(ptx::space_shared);
       __syncwarp();
       if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(&staged);
@@ -228,7 +275,24 @@ __device__ void multiply_tiles(const WeightGradientPlan& plan, BlockMemory& memo
   }
 }
 
+/// Calls act(where in the staging area, coordinates of the box) for each box of a warpgroup's part of a tile.
+template <Output output, class Act>
+__device__ void for_each_box(const WeightGradientPlan& plan, BlockMemory& memory, const Work& work,
+                             int warpgroup, std::int32_t matrix, const Act& act) {
+  const int first_m = work.first_m + warpgroup * 64;
+  if constexpr (output == Output::wide_boxes) {
+    const std::int32_t at[5] = {0, 0, work.first_n / 64, first_m / 8, matrix};
+    act(memory.output[warpgroup][0][0], at);
+  } else {
+    for (int part = 0; part < column_parts(plan, work); ++part) {
+      const std::int32_t at[3] = {work.first_n + part * 64, first_m, matrix};
+      act(memory.output[warpgroup][part][0], at);
+    }
+  }
+}
+
 /// Stores what a consumer warpgroup stages, and where that is added to, loads there what it is added to.
+template <Output output>
 __device__ void store_tiles(const WeightGradientMaps& maps, const WeightGradientPlan& plan,
                             BlockMemory& memory, int warpgroup) {
   WorkQueueEnd<Work> queue(memory.work);
@@ -237,38 +301,33 @@ __device__ void store_tiles(const WeightGradientMaps& maps, const WeightGradient
   for (Work work = queue.take(); work.expert >= 0; work = queue.take()) {
     if (!is_active(plan, work, warpgroup)) continue;
     const ExpertMap dw = expert_map(maps.dw, plan.separate, work.expert);
-    const int parts = column_parts(plan, work), first_m = work.first_m + warpgroup * 64;
     ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>());  // the stores of the tile before have read theirs
     if (plan.accumulate) {
-      expect_bytes(ready, parts * subtile_bytes);
-      for (int part = 0; part < parts; ++part)
-        load_box(memory.output[warpgroup][part][0], dw.map, {work.first_n + part * 64, first_m, dw.matrix},
-                 ready);
+      expect_bytes(ready,
+                   (output == Output::wide_boxes ? parts_of_tile : column_parts(plan, work)) * subtile_bytes);
+      for_each_box<output>(plan, memory, work, warpgroup, dw.matrix,
+                           [&](void* staging, const auto& at) { load_box(staging, dw.map, at, ready); });
     } else {
       ptx::mbarrier_arrive(&ready);
     }
     wait(staged, parity);
     parity ^= 1;
-    for (int part = 0; part < parts; ++part) {
-      const std::int32_t at[3] = {work.first_n + part * 64, first_m, dw.matrix};
-      if (plan.streams)
-        store_box_once(dw.map, at, memory.output[warpgroup][part][0]);
-      else
-        store_box(dw.map, at, memory.output[warpgroup][part][0]);
-    }
+    for_each_box<output>(plan, memory, work, warpgroup, dw.matrix, [&](const void* staging, const auto& at) {
+      plan.streams ? store_box_once(dw.map, at, staging) : store_box(dw.map, at, staging);
+    });
     ptx::cp_async_bulk_commit_group();
   }
   ptx::cp_async_bulk_wait_group(ptx::n32_t<0>());
 }
 
-template <class Element, bool float_output>
+template <class Element, Output output>
 __global__ void __launch_bounds__(threads_per_block, 1)
     weight_gradient_kernel(const __grid_constant__ WeightGradientMaps maps,
                            const __grid_constant__ WeightGradientPlan plan) {
   auto& memory = tile_memory<BlockMemory>();
   if (threadIdx.x == 32 * loader_warp)
     for (const CUtensorMap* map : {&maps.a, &maps.b, &maps.dw}) prefetch_map(map);
-  constexpr int store_threads = float_output ? 0 : consumer_warpgroups;
+  constexpr int store_threads = output == Output::registers ? 0 : consumer_warpgroups;
   if (threadIdx.x == 0) {
     memory.work.initialise(4 * consumer_warpgroups + 1 + store_threads);  // one: the loader
     ptx::mbarrier_init(&memory.wanted, 1);
@@ -280,36 +339,63 @@ __global__ void __launch_bounds__(threads_per_block, 1)
   const int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0);
   if (warp < loader_warp) {
     take_registers<224>();
-    multiply_tiles<Element, float_output>(plan, memory, warp / 4);
+    multiply_tiles<Element, output>(plan, memory, warp / 4);
   } else {
     give_registers<56>();
     if (!elected()) return;
     if (warp == loader_warp)
       load_tiles(maps, plan, memory);
     else if (warp < first_store_warp + store_threads)
-      store_tiles(maps, plan, memory, warp - first_store_warp);
+      store_tiles<output>(maps, plan, memory, warp - first_store_warp);
     else if (warp == scheduler_warp)
       schedule_tiles(plan, memory);
   }
 }
 
+Output output_of(const ExpertGradients& dw) {
+  if (dw.type == ElementType::fp32) return Output::registers;
+  return fit_wide_boxes(dw.n, dw.m) ? Output::wide_boxes : Output::boxes;
+}
+
 template <class Element>
-auto choose_kernel(ElementType output) {
-  return output == ElementType::fp32 ? weight_gradient_kernel<Element, true>
-                                     : weight_gradient_kernel<Element, false>;
+auto choose_kernel(Output output) {
+  switch (output) {
+    case Output::registers:
+      return weight_gradient_kernel<Element, Output::registers>;
+    case Output::boxes:
+      return weight_gradient_kernel<Element, Output::boxes>;
+    default:
+      return weight_gradient_kernel<Element, Output::wide_boxes>;
+  }
 }
 
 /// Of one expert. Groups of 16 row tiles read least: with 132 blocks at work, 16 x 8 tiles. On an H200 they
-/// gain up to 2 % where m has as many (4096 x 28672), but 12 tiles in one group lose 7 %.
+/// gain up to 2 % where m has as many (4096 x 28672), but 12 tiles in one group lose 2 to 10 %.
 TileRaster raster_of(const ExpertGradients& dw) {
   const auto row_tiles = static_cast<std::uint32_t>(ceil_div(dw.m, tile_m));
   return {row_tiles, static_cast<std::uint32_t>(ceil_div(dw.n, tile_n)), row_tiles >= 16 ? 16u : 8u};
 }
 
-/// Whether large experts are computed beside small ones. On an H200 that gains 3 % at 128 rows an expert with
-/// skewed routing and 1 % with uniform; at more than 200 rows its operands' second set in L2 costs 1 to 3 %.
-constexpr bool takes_experts_in_pairs(std::int64_t rows_bound, std::int64_t experts) {
-  return rows_bound <= 200 * experts;
+/// Whether large experts are computed beside small ones: where both's rows stay in L2. On an H200 at its
+/// power limit that gains 2 to 3 % where an expert's rows, of both operands, are up to 6 MB, and loses 0 to 1
+/// % where power does not limit; it gains 1 % and loses 2 % at 6 to 10 MB, and gains nothing at more.
+bool takes_experts_in_pairs(const RowsTransposedByRows& product) {
+  const std::int64_t elements = product.rows.rows_bound * (product.dw.m + product.dw.n);
+  return elements * element_bytes(product.a.type) <= 10'000'000 * product.dw.experts;
+}
+
+/// Tiles of a run down a column: where experts share columns at all.
+constexpr std::uint32_t tiles_of_a_run(std::int64_t rows_bound, std::int64_t experts) {
+  return rows_bound <= stages * k_block * experts ? 4 : 1;
+}
+
+TileOrder order_of(const RowsTransposedByRows& product) {
+  const auto experts = static_cast<std::uint32_t>(product.dw.experts), tiles = raster_of(product.dw).size();
+  // Two single tiles for each block, so that no run ends alone.
+  const auto single = static_cast<std::uint32_t>(ceil_div(2 * product.multiprocessors, tiles));
+  const std::uint32_t in_runs = (experts - std::min(single, experts)) / 2 * 2;
+  return {experts, tiles, tiles_of_a_run(product.rows.rows_bound, experts), in_runs,
+          takes_experts_in_pairs(product)};
 }
 
 /// Whether L2 should give up the gradients first: they pass it once, the rows several times. On an H200 that
@@ -344,29 +430,32 @@ void launch_sm90(const RowsTransposedByRows& product, Stream stream) {
   WeightGradientMaps maps;
   maps.a = ragged_map(product.a.data, dw.m, product.a.leading_dimension, type, k_block);
   maps.b = ragged_map(product.b.data, dw.n, product.b.leading_dimension, type, k_block);
-  const bool no_map = dw.type == ElementType::fp32 || dw.matrices != nullptr;
-  maps.dw =
-      no_map ? maps.a
-             : matrix_map(dw.data, dw.n, dw.m, dw.experts, dw.leading_dimension, dw.expert_stride, dw.type);
+  const Output output = output_of(dw);
+  const bool wide_boxes = output == Output::wide_boxes;
+  maps.dw = maps.a;
+  if (dw.type != ElementType::fp32 && dw.matrices == nullptr)
+    maps.dw =
+        wide_boxes
+            ? wide_box_map(dw.data, dw.n, dw.m, dw.experts, dw.leading_dimension, dw.expert_stride, dw.type)
+            : matrix_map(dw.data, dw.n, dw.m, dw.experts, dw.leading_dimension, dw.expert_stride, dw.type);
   const WeightGradientPlan plan{product.rows.row_begin,
                                 product.rows.row_count,
-                                static_cast<std::int32_t>(dw.experts),
-                                static_cast<std::uint32_t>(dw.experts) * raster_of(dw).size(),
                                 static_cast<std::int32_t>(dw.m),
                                 static_cast<std::int32_t>(dw.n),
                                 raster_of(dw),
-                                takes_experts_in_pairs(product.rows.rows_bound, dw.experts),
+                                order_of(product),
                                 product.accumulate,
                                 gradients_stream(product.rows.rows_bound, dw.experts),
-                                separate_maps(dw),
+                                separate_maps(dw, wide_boxes ? wide_map : fetch_256_map),
                                 dw.type == ElementType::fp32 ? static_cast<float*>(dw.data) : nullptr,
                                 dw.matrices,
                                 dw.leading_dimension,
                                 dw.expert_stride,
                                 product.rows.tile_counter};
-  const std::uint32_t blocks = std::min(plan.size, static_cast<std::uint32_t>(product.multiprocessors));
+  const std::uint32_t blocks =
+      std::min(plan.order.size(), static_cast<std::uint32_t>(product.multiprocessors));
   const auto kernel =
-      type == ElementType::bf16 ? choose_kernel<__nv_bfloat16>(dw.type) : choose_kernel<__half>(dw.type);
+      type == ElementType::bf16 ? choose_kernel<__nv_bfloat16>(output) : choose_kernel<__half>(output);
   const std::int64_t elements = dw.experts * dw.m * dw.n + product.rows.rows_bound * (dw.m + dw.n);
   launch("weight_gradient_kernel", kernel, blocks, threads_per_block, sizeof(BlockMemory), stream,
          launch_order(elements * element_bytes(type), few_rows(product.rows.rows_bound, dw.experts)), maps,

@@ -2,6 +2,8 @@
 // shapes that mix them, on every path.
 #include <algorithm>
 #include <random>
+#include <tuple>
+#include <utility>
 
 #include "dropless/reference.hpp"
 #include "product_case.hpp"
@@ -203,6 +205,22 @@ TEST_CASE("weight gradients: widths that no vector load fits", "[small]") {
   shape.pad = GENERATE(0, 5);
   WeightGradientCase product(rows.view(), shape, ElementType::bf16, 1);
   require_right_on_all_paths(product);
+}
+
+TEST_CASE("weight gradients: tiles that share columns, in boxes wide and narrow", "[small]") {
+  if (!gpu_has(KernelPath::sm90)) return;
+  const DeviceRows rows = packed_rows({130, 0, 1, 64, 192, 17, 128, 65, 300, 190, 33});
+  ProductShape shape;
+  std::tie(shape.k, shape.n) = GENERATE(std::pair{520, 512}, std::pair{392, 320}, std::pair{257, 264});
+  shape.accumulate = GENERATE(false, true);
+  shape.type = shape.accumulate ? ElementType::fp16 : ElementType::bf16;
+  shape.separate = shape.n == 320;
+  WeightGradientCase product(rows.view(), shape, shape.type, 1);
+  for (const std::int32_t sm_limit : {1, 3}) {  // few blocks, so that most experts are computed in runs
+    INFO(sm_limit << " multiprocessors");
+    product.run(KernelPath::sm90, nullptr, sm_limit);
+    product.require_right();
+  }
 }
 
 TEST_CASE("two experts swapped are noticed", "[small]") {

@@ -11,7 +11,8 @@
 
 using dropless::sm90::dealt_place;
 using dropless::sm90::expert_rank;
-using dropless::sm90::ranked_tile;
+using dropless::sm90::TileOrder;
+using dropless::sm90::TileRun;
 
 TEST_CASE("experts are ordered by rows, equals by index") {
   std::mt19937 random(7);
@@ -41,22 +42,53 @@ TEST_CASE("the blocks of a grid deal every place once") {
     }
 }
 
-TEST_CASE("every tile of every expert has one place, the largest expert's beside the smallest's") {
+TEST_CASE("every tile of every expert is in one run, the largest expert's beside the smallest's") {
   for (const std::uint32_t experts : {1u, 2u, 3u, 8u, 65u})
     for (const std::uint32_t tiles : {1u, 2u, 7u, 96u})
-      for (const bool in_pairs : {false, true}) {
-        std::vector<int> seen(experts * tiles, 0);
-        std::uint32_t previous = 0;
-        for (std::uint32_t place = 0; place < experts * tiles; ++place) {
-          const auto [rank, tile] = ranked_tile(place, tiles, experts, in_pairs);
-          REQUIRE(rank < experts);
-          REQUIRE(tile < tiles);
-          ++seen[rank * tiles + tile];
-          if (in_pairs && place % 2 == 1 && place / (2 * tiles) < experts / 2)
-            REQUIRE(rank + previous == experts - 1);
-          if (!in_pairs) REQUIRE(rank >= previous);
-          previous = rank;
-        }
-        REQUIRE(std::all_of(seen.begin(), seen.end(), [](int times) { return times == 1; }));
-      }
+      for (const std::uint32_t run : {1u, 4u})
+        for (const bool in_pairs : {false, true})
+          for (std::uint32_t in_runs = 0; in_runs <= experts; in_runs += in_pairs ? 2 : 1) {
+            const TileOrder order{experts, tiles, run, in_runs, in_pairs};
+            std::vector<int> seen(experts * tiles, 0), ranked(experts, 0);
+            TileRun previous{};
+            for (std::uint32_t place = 0; place < order.size(); ++place) {
+              const TileRun at = order.at(place);
+              REQUIRE(at.position < experts);
+              REQUIRE(at.count >= 1);
+              REQUIRE(at.count <= (at.position < in_runs ? run : 1));
+              REQUIRE(at.tile + at.count <= tiles);
+              for (std::uint32_t i = 0; i < at.count; ++i) ++seen[at.position * tiles + at.tile + i];
+              if (in_pairs && at.position % 2 == 1) {
+                REQUIRE(at.position == previous.position + 1);
+                REQUIRE(at.tile == previous.tile);
+                REQUIRE(order.rank_at(at.position) + order.rank_at(previous.position) == experts - 1);
+              }
+              if (!in_pairs) REQUIRE(order.rank_at(at.position) == at.position);
+              REQUIRE(at.position + 1 >= previous.position);
+              previous = at;
+            }
+            REQUIRE(std::all_of(seen.begin(), seen.end(), [](int times) { return times == 1; }));
+            for (std::uint32_t position = 0; position < experts; ++position)
+              ++ranked[order.rank_at(position)];
+            REQUIRE(std::all_of(ranked.begin(), ranked.end(), [](int times) { return times == 1; }));
+          }
+}
+
+TEST_CASE("a run is cut short by the expert's last tile, not by the raster") {
+  const TileOrder order{4, 7, 4, 2, true};
+  REQUIRE(order.size() == 2 * 2 + 2 * 7);
+  const auto require_run = [&](std::uint32_t place, std::uint32_t position, std::uint32_t tile,
+                               std::uint32_t count) {
+    const TileRun at = order.at(place);
+    CHECK(at.position == position);
+    CHECK(at.tile == tile);
+    CHECK(at.count == count);
+  };
+  require_run(0, 0, 0, 4);
+  require_run(1, 1, 0, 4);
+  require_run(2, 0, 4, 3);
+  require_run(3, 1, 4, 3);
+  require_run(4, 2, 0, 1);
+  require_run(5, 3, 0, 1);
+  require_run(17, 3, 6, 1);
 }

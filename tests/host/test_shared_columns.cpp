@@ -1,0 +1,95 @@
+// Tiles that share columns: whatever follows whatever in the ring, no columns are written while a tile that
+// still needs them may not have read them, and every tile reads its own expert's.
+#include "sm90/shared_columns.hpp"
+
+#include <random>
+#include <vector>
+
+#include "catch.hpp"
+
+using dropless::sm90::can_share_columns;
+using dropless::sm90::SharedColumns;
+
+namespace {
+
+struct Tile {
+  int blocks;
+  bool shares;
+};
+
+/// The loader and the slowest reader that the ring allows it, stage by stage. What lies in a stage's columns
+/// is the number of the run and the k block.
+void require_safe(const std::vector<Tile>& tiles) {
+  constexpr int stages = SharedColumns::stages;
+  struct Columns {
+    int run = -1, block = -1;
+    int last_read_by = -stages;  // the latest stage that goes with them
+  };
+  std::vector<Columns> ring(stages);
+  SharedColumns columns;
+  int filled = 0, run = -1;
+  for (const Tile& tile : tiles) {
+    if (!tile.shares) {
+      ++run;
+      columns.begin_run(filled % stages);
+    }
+    for (int block = 0; block < tile.blocks; ++block) {
+      const int stage = filled % stages;
+      if (!tile.shares) {
+        const int since = columns.stages_since_shared(stage);
+        REQUIRE(since >= 1);
+        REQUIRE(since <= stages);
+        REQUIRE(ring[static_cast<std::size_t>(stage)].last_read_by <= filled - since);
+        ring[static_cast<std::size_t>(stage)] = {run, block, filled};
+      }
+      const int from = tile.shares ? columns.stage_of(block) : stage;
+      Columns& read = ring[static_cast<std::size_t>(from)];
+      REQUIRE(read.run == run);
+      REQUIRE(read.block == block);
+      read.last_read_by = filled;
+      columns.fill(from);
+      ++filled;
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("columns are kept until the last tile that shares them: three runs of any length") {
+  const std::vector<int> blocks{1, 2, 3, 4, 7};
+  const auto append = [](std::vector<Tile>& tiles, int tile_blocks, int length) {
+    for (int i = 0; i < length; ++i) tiles.push_back({tile_blocks, i > 0});
+  };
+  for (const int first : blocks)
+    for (const int second : blocks)
+      for (const int third : blocks)
+        for (int a = 1; a <= (can_share_columns(first) ? 7 : 1); ++a)
+          for (int b = 1; b <= (can_share_columns(second) ? 7 : 1); ++b)
+            for (int begin = 0; begin < SharedColumns::stages; ++begin) {
+              std::vector<Tile> tiles(static_cast<std::size_t>(begin), Tile{1, false});
+              append(tiles, first, a);
+              append(tiles, second, b);
+              append(tiles, third, 1);
+              require_safe(tiles);
+            }
+}
+
+TEST_CASE("columns are kept until the last tile that shares them: random runs") {
+  std::mt19937 random(11);
+  for (int round = 0; round < 20000; ++round) {
+    std::vector<Tile> tiles;
+    for (int i = 0; i < 12; ++i) {
+      const int blocks = static_cast<int>(random() % 6);  // 0: an expert without rows
+      const int length = can_share_columns(blocks) ? 1 + static_cast<int>(random() % 5) : 1;
+      for (int tile = 0; tile < length; ++tile) tiles.push_back({blocks, tile > 0});
+    }
+    require_safe(tiles);
+  }
+}
+
+TEST_CASE("experts without rows, or with more k blocks than stages, share nothing") {
+  CHECK_FALSE(can_share_columns(0));
+  CHECK(can_share_columns(1));
+  CHECK(can_share_columns(SharedColumns::stages));
+  CHECK_FALSE(can_share_columns(SharedColumns::stages + 1));
+}
