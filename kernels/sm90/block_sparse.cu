@@ -98,13 +98,14 @@ __device__ void multiply_tiles(const BlockProduct& product, Memory& memory, Pass
   WorkQueueEnd<BlockPass> passes(queue);
   TileWriter<Element, true, Memory> writer_by_rows(memory, warpgroup);
   TileWriter<Element, false, Memory> writer_by_columns(memory, warpgroup);
+  float d[Memory::subtiles_per_warpgroup][Memory::tile_n / 2] = {};
   for (BlockPass pass = passes.take_by_warp(); pass.subtiles > 0; pass = passes.take_by_warp()) {
     const int active = active_subtiles(pass, warpgroup), parts = row_parts(product, pass);
     if (active == 0) {
       skip_stages(memory, ring, pass.steps);
       continue;
     }
-    float d[Memory::subtiles_per_warpgroup][Memory::tile_n / 2] = {};  // what a product without k stores
+    if (pass.steps == 0) clear(d);  // otherwise the first product starts from zero by itself
     const auto multiply = [&]<int rows, int count>() {
       multiply_stages<Element, rows, count, !right_k_inner, !left_k_inner>(memory, ring, warpgroup,
                                                                            pass.steps, 0, d);

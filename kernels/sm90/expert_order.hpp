@@ -1,8 +1,8 @@
-// The order in which a persistent grid computes tiles whose cost differs from expert to expert: experts with
-// more rows first, or of two experts at a time. Where blocks do not take them from a counter (tile_turns.cuh)
-// they are dealt to and fro, so that the block that got the largest tile of one round gets the smallest of
-// the next: on the skewed benchmark cases the sums of k blocks a block gets come within 5 % of what a queue
-// would give it.
+// The order in which a persistent grid computes tiles whose cost differs from expert to expert: the expert
+// with most rows first, or two experts in turn, the one with most rows left and the one with least. Where
+// blocks do not take them from a counter (tile_turns.cuh) they are dealt to and fro, so that the block that
+// got the largest tile of one round gets the smallest of the next: on the skewed benchmark cases the sums of
+// k blocks a block gets come within 5 % of what a queue would give it.
 #pragma once
 #include <cstdint>
 

@@ -67,7 +67,8 @@ __device__ __forceinline__ void multiply_row_tile(
 /// How much of what lies around a line of weights L2 fetches with it. Boxes of k_by_n weights lie side by
 /// side, so that more comes twice: 128 bytes gain 3 to 6 % on an H200 where bytes bound. Of n_by_k weights
 /// the next 128 bytes are the next k block's, and 256 gain 1 to 2 %; but where rows and weights compete for
-/// L2 they lose 2 % (32 to 128 rows an expert, matrices of 1.5 to 4 million elements).
+/// L2 they lose 2 % (measured at 32 to 128 rows an expert and matrices of 1.5 to 4 million elements, an
+/// expert's two tensors counted together; the rule's bounds are somewhat wider).
 inline L2Fetch weight_fetch(const ExpertWeights& weights, std::int64_t rows_bound) {
   const bool compete = rows_bound >= 24 * weights.experts && rows_bound <= 160 * weights.experts &&
                        weights.k * weights.n < 8'000'000;

@@ -1,6 +1,6 @@
 // Tiles of one expert that lie above each other need the same columns of B. Where a tile has no more k blocks
 // than the ring has stages, those after it in its run find these columns where its own stages left them, and
-// load A alone: half of the bytes, in runs of four.
+// load A alone: half of the bytes, in runs of four. A tile of the run that begins the next column loads it.
 //
 // While they do, the columns stay in the stages in which the run's first tile passed, and the ring's A parts
 // go on being emptied and filled. So a stage's columns may have been read later than its A part, and before

@@ -1,5 +1,6 @@
-// Host side of TMA: tensor maps for the operands of the Hopper kernels. Maps are built for each call on the
-// host and travel as kernel parameters, so no map is ever updated on the device.
+// Host side of TMA: tensor maps for the operands of the Hopper kernels. They are built on the host, for each
+// call, and travel as kernel parameters; those of separate matrices are built once, when these are prepared,
+// and lie in device memory. No map is ever updated on the device.
 #pragma once
 #include <cuda.h>
 

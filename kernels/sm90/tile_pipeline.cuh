@@ -83,6 +83,17 @@ __device__ void release_stage(Memory& memory, int stage) {
   if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(&memory.empty[stage]);
 }
 
+/// Accumulators of a tile without products. By a branch: left to itself the compiler selects between zero and
+/// the old value for each register of every tile.
+template <int most, int size>
+__device__ __forceinline__ void clear(float (&d)[most][size]) {
+  asm volatile("");
+#pragma unroll
+  for (auto& subtile : d)
+#pragma unroll
+    for (float& value : subtile) value = 0;
+}
+
 /// What a warpgroup does while its last products are under way, where there is nothing to do.
 struct NothingMeanwhile {
   __device__ void operator()() const {}

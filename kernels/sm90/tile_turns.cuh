@@ -28,6 +28,13 @@ class TileTurns {
     return place + all();
   }
 
+  /// The newest place that any block is known to have taken, for one that takes `place` or the next now.
+  __device__ std::uint32_t newest(std::uint32_t place) const {
+    if (counter_ == nullptr) return place;
+    const std::uint32_t taken = *static_cast<const volatile std::uint32_t*>(counter_) + all() - 1;
+    return max(place, min(taken, size_ - 1));
+  }
+
   /// The first place of this block at which the schedule has something.
   template <class Schedule>
   __device__ std::uint32_t first_some(const Schedule& schedule) const {

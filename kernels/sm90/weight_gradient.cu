@@ -8,7 +8,9 @@
 //
 // Tiles cost what their expert's rows cost, so experts are computed in the order of their rows, largest first
 // or the largest beside the smallest (expert_order.hpp). Where experts have few rows, a block computes tiles
-// in runs down a column, which load their common columns once (shared_columns.hpp).
+// in runs of four places of the raster, mostly down one column, whose columns of B are loaded once
+// (shared_columns.hpp), and where they have very few, the blocks fetch rows into L2 in bursts
+// (row_bursts.hpp).
 //
 // k is short: at 512 rows an expert a tile's products take 8200 cycles. So whatever else a tile costs is kept
 // off the threads that multiply and load. A thread of its own finds the tiles (a counter's and the caller's
@@ -24,6 +26,7 @@
 #include "sm90/expert_order.hpp"
 #include "sm90/launch_order.hpp"
 #include "sm90/ragged_map.hpp"
+#include "sm90/row_bursts.hpp"
 #include "sm90/shared_columns.hpp"
 #include "sm90/tensor_map.hpp"
 #include "sm90/tile_pipeline.cuh"
@@ -35,7 +38,7 @@ namespace dropless {
 namespace sm90 {
 namespace {
 
-// Four slots, which one pair of barriers guards: each warpgroup's part of a tile, whole.
+// Four slots for each warpgroup's part of a tile, whole; one pair of barriers for each warpgroup guards them.
 using Memory = TileMemory<256, 2, 4>;
 constexpr int tile_m = Memory::tile_m, tile_n = Memory::tile_n, parts_of_tile = tile_n / 64;
 static_assert(Memory::staging_slots == parts_of_tile && Memory::subtiles_per_warpgroup == 1);
@@ -67,12 +70,21 @@ struct BlockMemory : Memory {
 };
 static_assert(sizeof(Memory::a) >= most_experts * sizeof(std::int32_t));  // where the rows lie while ordered
 
+/// An operand's rows, as they are fetched ahead: of each the whole 16 bytes.
+struct FetchedRows {
+  const char* data;
+  std::int64_t pitch;   // bytes from a row to the next
+  std::uint32_t bytes;  // of a row
+};
+
 struct WeightGradientPlan {
   const std::int32_t* row_begin;
   const std::int32_t* row_count;
   const std::int32_t m, n;
   const TileRaster raster;  // of one expert: row tiles along m, column tiles along n
   const TileOrder order;
+  const RowBursts bursts;
+  const FetchedRows a_rows, b_rows;
   const bool accumulate;
   const bool streams;              // the gradients: through L2
   const CUtensorMap* separate;     // maps of separate 16-bit gradients, or null
@@ -104,14 +116,45 @@ __device__ int column_parts(const WeightGradientPlan& plan, const Work& work) {
   return min(tile_n, plan.n - work.first_n + 63) / 64;
 }
 
+/// Fetches this block's shares of the bursts.
+class RowFetcher {
+ public:
+  __device__ RowFetcher(const WeightGradientPlan& plan, const BlockMemory& memory)
+      : plan_(plan), memory_(memory) {}
+
+  /// Some block has begun the expert at this position: fetches up to the end of the burst after its own.
+  __device__ void fetch_past(std::uint32_t position) {
+    for (; next_ <= plan_.bursts.burst_of(position) + 1; ++next_) fetch(next_);
+  }
+
+ private:
+  __device__ void fetch(std::uint32_t burst) const {
+    const BurstShare share = plan_.bursts.share(burst, blockIdx.x, gridDim.x);
+    if (share.position >= plan_.order.experts) return;
+    const int expert = memory_.expert_order[plan_.order.rank_at(share.position)];
+    const std::int64_t begin = plan_.row_begin[expert];
+    const int count = plan_.row_count[expert];
+    for (std::int64_t row = share.first_row; row < count; row += share.row_step)
+      for (const FetchedRows* rows : {&plan_.a_rows, &plan_.b_rows})
+        if (rows->bytes > 0) fetch_into_l2(rows->data + (begin + row) * rows->pitch, rows->bytes);
+  }
+
+  const WeightGradientPlan& plan_;
+  const BlockMemory& memory_;
+  std::uint32_t next_ = 0;
+};
+
 constexpr int blocks_to_find_a_tile = 4;
 
-/// Finds the next tile when the loader is some k blocks before the end of the one before: not sooner, since a
-/// block that has taken a tile computes it, however late.
+/// Finds the next run of tiles when the loader is some k blocks before the end of the one before: not sooner,
+/// since a block that has taken a run computes it, however late. A run is taken whole; its tiles are handed
+/// on one by one, as they are wanted.
 __device__ void schedule_tiles(const WeightGradientPlan& plan, BlockMemory& memory) {
   const std::uint32_t size = plan.order.size();
   const TileTurns<FixedOrder::to_and_fro> turns(plan.tile_counter, size);
   WorkQueueEnd<Work> queue(memory.work);
+  RowFetcher fetcher(plan, memory);
+  const bool fetches = plan.bursts.experts != 0;
   std::uint32_t parity = 0;
   for (std::uint32_t place = turns.first(); place < size; place = turns.after(place)) {
     const TileRun run = plan.order.at(place);
@@ -127,7 +170,12 @@ __device__ void schedule_tiles(const WeightGradientPlan& plan, BlockMemory& memo
       work.first_m = static_cast<std::int32_t>(row_tile) * tile_m;
       work.first_n = first_n;
       queue.put(work);
-      wait(memory.wanted, parity);
+      if (fetches) {
+        do fetcher.fetch_past(plan.order.at(turns.newest(place)).position);
+        while (!is_over(memory.wanted, parity));
+      } else {
+        wait(memory.wanted, parity);
+      }
       parity ^= 1;
     }
   }
@@ -242,6 +290,7 @@ __device__ void multiply_tiles(const WeightGradientPlan& plan, BlockMemory& memo
   std::uint64_t &ready = memory.ready[warpgroup][0], &staged = memory.staged[warpgroup][0];
   std::uint32_t parity = 0;
   Work work = queue.take_by_warp();
+  float d[1][tile_n / 2] = {};
   while (work.expert >= 0) {
     if (!work.shares_columns) first_columns = ring.stage;
     if (!is_active(plan, work, warpgroup)) {
@@ -249,7 +298,7 @@ __device__ void multiply_tiles(const WeightGradientPlan& plan, BlockMemory& memo
       work = queue.take_by_warp();
       continue;
     }
-    float d[1][tile_n / 2] = {};  // what an expert without rows stores
+    if (work.row_count == 0) clear(d);  // otherwise the first product starts from zero by itself
     Work next;
     [[maybe_unused]] bool is_ready = false;
     const int parts = column_parts(plan, work);
@@ -384,9 +433,9 @@ bool takes_experts_in_pairs(const RowsTransposedByRows& product) {
   return elements * element_bytes(product.a.type) <= 10'000'000 * product.dw.experts;
 }
 
-/// Tiles of a run down a column: where experts share columns at all.
-constexpr std::uint32_t tiles_of_a_run(std::int64_t rows_bound, std::int64_t experts) {
-  return rows_bound <= stages * k_block * experts ? 4 : 1;
+/// Whether experts have, on average, so few rows that their tiles can share columns.
+constexpr bool experts_share_columns(const ExpertRows& rows, std::int64_t experts) {
+  return rows.rows_bound <= stages * k_block * experts;
 }
 
 TileOrder order_of(const RowsTransposedByRows& product) {
@@ -394,14 +443,28 @@ TileOrder order_of(const RowsTransposedByRows& product) {
   // Two single tiles for each block, so that no run ends alone.
   const auto single = static_cast<std::uint32_t>(ceil_div(2 * product.multiprocessors, tiles));
   const std::uint32_t in_runs = (experts - std::min(single, experts)) / 2 * 2;
-  return {experts, tiles, tiles_of_a_run(product.rows.rows_bound, experts), in_runs,
+  return {experts, tiles, experts_share_columns(product.rows, experts) ? 4u : 1u, in_runs,
           takes_experts_in_pairs(product)};
 }
 
+/// On an H200 bursts gain 2 to 6 % at 30 to 64 rows an expert; at 128 rows they gain nothing.
+RowBursts bursts_of(const RowsTransposedByRows& product, std::uint32_t blocks) {
+  const std::int64_t rows = product.rows.rows_bound, experts = product.dw.experts;
+  if (rows > 96 * experts) return {0};
+  const std::int64_t elements = ceil_div(rows * (product.dw.m + product.dw.n), experts);
+  return row_bursts(elements * element_bytes(product.a.type), experts, blocks);
+}
+
+FetchedRows fetched_rows(const RowsView& rows, std::int64_t columns) {
+  const std::int64_t bytes = element_bytes(rows.type);
+  return {static_cast<const char*>(rows.data), rows.leading_dimension * bytes,
+          static_cast<std::uint32_t>(columns * bytes / 16 * 16)};
+}
+
 /// Whether L2 should give up the gradients first: they pass it once, the rows several times. On an H200 that
-/// gains 2 to 4 % at 30 to 64 rows an expert, nothing at 128, and loses 0.5 % at more.
-constexpr bool gradients_stream(std::int64_t rows_bound, std::int64_t experts) {
-  return rows_bound <= 96 * experts;
+/// gains 2 to 4 % at 30 to 64 rows an expert, 1 % at 128, nothing at 180, and loses 0.5 % at more.
+bool gradients_stream(const RowsTransposedByRows& product) {
+  return experts_share_columns(product.rows, product.dw.experts);
 }
 
 }  // namespace
@@ -438,22 +501,25 @@ void launch_sm90(const RowsTransposedByRows& product, Stream stream) {
         wide_boxes
             ? wide_box_map(dw.data, dw.n, dw.m, dw.experts, dw.leading_dimension, dw.expert_stride, dw.type)
             : matrix_map(dw.data, dw.n, dw.m, dw.experts, dw.leading_dimension, dw.expert_stride, dw.type);
+  const TileOrder order = order_of(product);
+  const std::uint32_t blocks = std::min(order.size(), static_cast<std::uint32_t>(product.multiprocessors));
   const WeightGradientPlan plan{product.rows.row_begin,
                                 product.rows.row_count,
                                 static_cast<std::int32_t>(dw.m),
                                 static_cast<std::int32_t>(dw.n),
                                 raster_of(dw),
-                                order_of(product),
+                                order,
+                                bursts_of(product, blocks),
+                                fetched_rows(product.a, dw.m),
+                                fetched_rows(product.b, dw.n),
                                 product.accumulate,
-                                gradients_stream(product.rows.rows_bound, dw.experts),
+                                gradients_stream(product),
                                 separate_maps(dw, wide_boxes ? wide_map : fetch_256_map),
                                 dw.type == ElementType::fp32 ? static_cast<float*>(dw.data) : nullptr,
                                 dw.matrices,
                                 dw.leading_dimension,
                                 dw.expert_stride,
                                 product.rows.tile_counter};
-  const std::uint32_t blocks =
-      std::min(plan.order.size(), static_cast<std::uint32_t>(product.multiprocessors));
   const auto kernel =
       type == ElementType::bf16 ? choose_kernel<__nv_bfloat16>(output) : choose_kernel<__half>(output);
   const std::int64_t elements = dw.experts * dw.m * dw.n + product.rows.rows_bound * (dw.m + dw.n);

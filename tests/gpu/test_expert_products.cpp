@@ -215,12 +215,46 @@ TEST_CASE("weight gradients: tiles that share columns, in boxes wide and narrow"
   shape.accumulate = GENERATE(false, true);
   shape.type = shape.accumulate ? ElementType::fp16 : ElementType::bf16;
   shape.separate = shape.n == 320;
-  WeightGradientCase product(rows.view(), shape, shape.type, 1);
+  const bool floats = GENERATE(false, true);
+  WeightGradientCase product(rows.view(), shape, floats ? ElementType::fp32 : shape.type, 1);
   for (const std::int32_t sm_limit : {1, 3}) {  // few blocks, so that most experts are computed in runs
     INFO(sm_limit << " multiprocessors");
     product.run(KernelPath::sm90, nullptr, sm_limit);
     product.require_right();
   }
+}
+
+TEST_CASE("weight gradients: experts of few rows, whose rows are fetched ahead", "[small]") {
+  if (!gpu_has(KernelPath::sm90)) return;
+  const bool gaps = GENERATE(false, true);
+  const std::vector<std::int32_t> counts{30, 0, 90, 1, 64, -1, 100, 40, 63, 12, 300, 5, 7};
+  const std::vector<std::int32_t> begins{900, 0, 1, 100, 110, 200, 300, 500, 400, 190, 1000, 600, 620};
+  const DeviceRows rows = gaps ? DeviceRows(begins, counts, 1300)
+                               : packed_rows({30, 0, 90, 1, 64, 0, 100, 40, 63, 12, 300, 5, 7});
+  ProductShape shape;
+  std::tie(shape.k, shape.n) = GENERATE(std::pair{520, 512}, std::pair{257, 264}, std::pair{4, 8});
+  shape.pad = GENERATE(0, 3);
+  shape.accumulate = shape.pad != 0;
+  const ElementType gradient = GENERATE(ElementType::bf16, ElementType::fp32);
+  WeightGradientCase product(rows.view(), shape, gradient, 1);
+  for (const std::int32_t sm_limit : {0, 1, 5}) {
+    INFO(sm_limit << " multiprocessors");
+    product.run(KernelPath::sm90, nullptr, sm_limit);
+    product.require_right();
+  }
+}
+
+TEST_CASE("weight gradients: one expert, padded rows of the gradient in wide boxes", "[small]") {
+  if (!gpu_has(KernelPath::sm90)) return;
+  const DeviceRows rows = packed_rows({GENERATE(0, 60, 200)});
+  ProductShape shape;
+  shape.k = 136;
+  shape.n = 320;
+  shape.pad = 2;
+  shape.accumulate = GENERATE(false, true);
+  WeightGradientCase product(rows.view(), shape, shape.type, 1);
+  product.run(KernelPath::sm90);
+  product.require_right();
 }
 
 TEST_CASE("two experts swapped are noticed", "[small]") {
