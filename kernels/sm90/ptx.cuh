@@ -148,6 +148,9 @@ __device__ inline void prefetch_map(const CUtensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
+/// Most bytes that fetch_into_l2 takes: the instruction counts 16 bytes in 16 bits.
+constexpr std::int64_t most_bytes_fetched = 0xffff * 16;
+
 /// Fetches bytes into L2, which gives them up last: among many writes it otherwise loses a quarter of them
 /// again before they are loaded. Address and size are multiples of 16.
 __device__ inline void fetch_into_l2(const void* data, std::uint32_t bytes) {

@@ -3,8 +3,9 @@
 // Where gradients bound the time, memory is busy with writes, and each read among them makes a channel turn
 // around twice: on an H200 a lone read of 64 bytes costs 12 to 23 ns of its channel where its bytes take 2.6.
 // Read all at about one time, a burst of rows turns it around once. So the experts are cut into bursts in the
-// order in which they are computed, and as soon as a block learns that some block has begun a burst, it
-// fetches its share of the next.
+// order in which they are computed, and as soon as a block learns that one has begun, it fetches its share of
+// the next. It learns that from the counter from which the blocks take tiles; where tiles are dealt, it knows
+// of its own alone.
 #pragma once
 #include <cstdint>
 
@@ -33,7 +34,7 @@ struct RowBursts {
   }
 };
 
-/// The bursts for experts with so many bytes of rows each, on average. On an H200, at 30 to 64 rows an
+/// The bursts for experts with so many bytes of rows each, in the mean. On an H200, at 30 to 64 rows an
 /// expert, 2 to 4 MB a burst are best: less turns memory around more often, and of more L2 has lost a part
 /// before it is wanted.
 constexpr RowBursts row_bursts(std::int64_t bytes_per_expert, std::int64_t experts, std::int64_t blocks) {

@@ -32,7 +32,7 @@ TEST_CASE("every row of a burst is fetched by one block") {
       }
 }
 
-TEST_CASE("a burst is some 3 MB of rows, of an even number of experts") {
+TEST_CASE("a burst is some 3 MB of rows in the mean, of an even number of experts") {
   CHECK(row_bursts(32 * 2 * (2048 + 1536), 128, 132).experts == 12);
   CHECK(row_bursts(64 * 2 * (1024 + 2048), 64, 132).experts == 8);
   CHECK(row_bursts(64 * 2 * (7168 + 4096), 32, 132).experts == 2);
