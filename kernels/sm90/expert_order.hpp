@@ -40,17 +40,55 @@ struct TileRun {
 /// in_pairs: the runs of the expert with most rows in turn with those of the one with least, then those of
 /// the two next to them, and so on, so that tiles bound by their products run beside tiles bound by what
 /// they load and store.
+///
+/// large: so many experts with most rows have far more than the others, and in_pairs does not count. Their
+/// tiles, one by one and largest first, in turn with the runs of the others, smallest first: for as long as
+/// there are both, some blocks multiply while others store, and all tiles of a large expert, at work at
+/// about the same time, read its rows together.
 struct TileOrder {
   std::uint32_t experts, tiles, run;
   std::uint32_t experts_in_runs;  // even where in_pairs
   bool in_pairs;
+  std::uint32_t large = 0;
+
+  DROPLESS_HOST_DEVICE constexpr TileOrder with_large(std::uint32_t count) const {
+    return {experts, tiles, run, experts_in_runs, in_pairs, count};
+  }
 
   DROPLESS_HOST_DEVICE constexpr std::uint32_t size() const {
-    return experts_in_runs * runs() + (experts - experts_in_runs) * tiles;
+    return large == 0 ? size_of_equals() : large_ones().size_of_equals() + others().size_of_equals();
   }
 
   /// The run at a place in [0, size()); every tile is in one of them.
   DROPLESS_HOST_DEVICE constexpr TileRun at(std::uint32_t place) const {
+    if (large == 0) return at_of_equals(place);
+    const std::uint32_t of_large = large_ones().size_of_equals(), of_others = others().size_of_equals();
+    const std::uint32_t of_each = of_large < of_others ? of_large : of_others;
+    const bool in_turn = place < 2 * of_each;
+    if (in_turn ? place % 2 == 0 : of_large > of_others)
+      return large_ones().at_of_equals(in_turn ? place / 2 : place - of_each);
+    const TileRun other = others().at_of_equals(in_turn ? place / 2 : place - of_each);
+    return {large + other.position, other.tile, other.count};
+  }
+
+  /// The rank (expert_rank) of the expert at a position.
+  DROPLESS_HOST_DEVICE constexpr std::uint32_t rank_at(std::uint32_t position) const {
+    if (large > 0) return position < large ? position : experts - 1 - (position - large);
+    return !in_pairs ? position : position % 2 == 0 ? position / 2 : experts - 1 - position / 2;
+  }
+
+ private:
+  DROPLESS_HOST_DEVICE constexpr std::uint32_t runs() const { return (tiles + run - 1) / run; }
+
+  DROPLESS_HOST_DEVICE constexpr TileOrder large_ones() const { return {large, tiles, 1, large, false}; }
+  DROPLESS_HOST_DEVICE constexpr TileOrder others() const {
+    return {experts - large, tiles, run, experts_in_runs > large ? experts_in_runs - large : 0, false};
+  }
+
+  DROPLESS_HOST_DEVICE constexpr std::uint32_t size_of_equals() const {
+    return experts_in_runs * runs() + (experts - experts_in_runs) * tiles;
+  }
+  DROPLESS_HOST_DEVICE constexpr TileRun at_of_equals(std::uint32_t place) const {
     const std::uint32_t places_in_runs = experts_in_runs * runs();
     const bool single = place >= places_in_runs;
     const std::uint32_t begin = single ? experts_in_runs : 0, length = single ? 1 : run;
@@ -61,14 +99,6 @@ struct TileOrder {
     const std::uint32_t tile = (two ? inside / 2 : inside) * length, left = tiles - tile;
     return {first + (two ? inside % 2 : 0), tile, left < length ? left : length};
   }
-
-  /// The rank (expert_rank) of the expert at a position.
-  DROPLESS_HOST_DEVICE constexpr std::uint32_t rank_at(std::uint32_t position) const {
-    return !in_pairs ? position : position % 2 == 0 ? position / 2 : experts - 1 - position / 2;
-  }
-
- private:
-  DROPLESS_HOST_DEVICE constexpr std::uint32_t runs() const { return (tiles + run - 1) / run; }
 };
 
 }  // namespace dropless::sm90

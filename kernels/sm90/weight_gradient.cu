@@ -7,7 +7,7 @@
 // values, NaN or not, never reach the sum. An expert without rows passes no stage and stores zeros.
 //
 // Tiles cost what their expert's rows cost, so experts are computed in the order of their rows, largest first
-// or the largest beside the smallest (expert_order.hpp). Where experts have few rows, a block computes tiles
+// or large ones beside small ones (expert_order.hpp). Where experts have few rows, a block computes tiles
 // in runs of four places of the raster, mostly down one column, whose columns of B are loaded once
 // (shared_columns.hpp), and where they have very few, the blocks fetch rows into L2 in bursts
 // (row_bursts.hpp).
@@ -20,6 +20,7 @@
 #include <cuda_fp16.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "product_arguments.hpp"
 #include "sm90/expert_map.cuh"
@@ -65,6 +66,7 @@ enum class Output { registers, boxes, wide_boxes };
 
 struct BlockMemory : Memory {
   std::uint16_t expert_order[most_experts];
+  std::uint32_t large_experts;
   WorkQueue<Work> work;
   std::uint64_t wanted;  // one more tile: its phases are the tiles
 };
@@ -83,6 +85,7 @@ struct WeightGradientPlan {
   const std::int32_t m, n;
   const TileRaster raster;  // of one expert: row tiles along m, column tiles along n
   const TileOrder order;
+  const std::int32_t large_rows;  // an expert with more is large
   const RowBursts bursts;
   const FetchedRows a_rows, b_rows;
   const bool accumulate;
@@ -94,15 +97,21 @@ struct WeightGradientPlan {
   std::uint32_t* const tile_counter;  // null: tiles are dealt in a fixed order
 };
 
-/// Writes the experts in the order of their rows. The whole block must call it, before the pipeline starts.
+/// Writes the experts in the order of their rows, and how many are large. The whole block must call it,
+/// before the pipeline starts.
 __device__ void order_experts(const WeightGradientPlan& plan, BlockMemory& memory) {
   auto* const rows = reinterpret_cast<std::int32_t*>(memory.a);
   const auto experts = static_cast<std::int32_t>(plan.order.experts);
   for (int expert = threadIdx.x; expert < experts; expert += threads_per_block)
     rows[expert] = plan.row_count[expert];
+  if (threadIdx.x == 0) memory.large_experts = 0;
   __syncthreads();
-  for (int expert = threadIdx.x; expert < experts; expert += threads_per_block)
-    memory.expert_order[expert_rank(rows, experts, expert)] = static_cast<std::uint16_t>(expert);
+  for (int expert = threadIdx.x; expert < experts; expert += threads_per_block) {
+    const std::int32_t rank = expert_rank(rows, experts, expert);
+    memory.expert_order[rank] = static_cast<std::uint16_t>(expert);
+    if (rows[expert] > plan.large_rows)
+      atomicMax(&memory.large_experts, static_cast<std::uint32_t>(rank) + 1);
+  }
   ptx::fence_proxy_async(ptx::space_shared);  // TMA writes next where the rows lay
   __syncthreads();
 }
@@ -154,7 +163,8 @@ constexpr int blocks_to_find_a_tile = 4;
 /// since a block that has taken a run computes it, however late. A run is taken whole; its tiles are handed
 /// on one by one, as they are wanted.
 __device__ void schedule_tiles(const WeightGradientPlan& plan, BlockMemory& memory) {
-  const std::uint32_t size = plan.order.size();
+  const TileOrder order = plan.order.with_large(memory.large_experts);
+  const std::uint32_t size = order.size();
   const TileTurns<FixedOrder::to_and_fro> turns(plan.tile_counter, size);
   WorkQueueEnd<Work> queue(memory.work);
   RowFetcher fetcher(plan, memory);
@@ -162,9 +172,9 @@ __device__ void schedule_tiles(const WeightGradientPlan& plan, BlockMemory& memo
   const bool follows = fetches && plan.tile_counter != nullptr;  // where the other blocks are
   std::uint32_t parity = 0;
   for (std::uint32_t place = turns.first(); place < size; place = turns.after(place)) {
-    const TileRun run = plan.order.at(place);
+    const TileRun run = order.at(place);
     Work work;
-    work.expert = static_cast<std::int16_t>(memory.expert_order[plan.order.rank_at(run.position)]);
+    work.expert = static_cast<std::int16_t>(memory.expert_order[order.rank_at(run.position)]);
     work.row_begin = plan.row_begin[work.expert];
     work.row_count = max(plan.row_count[work.expert], 0);
     const bool can_share = can_share_columns(row_blocks(work));
@@ -177,7 +187,7 @@ __device__ void schedule_tiles(const WeightGradientPlan& plan, BlockMemory& memo
       queue.put(work);
       if (fetches) fetcher.fetch_past(run.position);
       while (follows && !is_over(memory.wanted, parity))
-        fetcher.fetch_past(plan.order.at(turns.newest(place)).position);
+        fetcher.fetch_past(order.at(turns.newest(place)).position);
       wait(memory.wanted, parity);
       parity ^= 1;
     }
@@ -458,6 +468,16 @@ RowBursts bursts_of(const RowsTransposedByRows& product, std::uint32_t blocks) {
   return row_bursts(elements * element_bytes(product.a.type), experts, blocks);
 }
 
+/// Where tiles are bound by stores in the mean, experts with one and a half times the mean rows are large,
+/// and their order is their own. On an H200 with 128 rows an expert that gains 3 % on skewed routing. Not
+/// with bursts, which follow the order of pairs.
+std::int32_t large_rows(const RowsTransposedByRows& product, RowBursts bursts) {
+  const std::int64_t experts = std::max<std::int64_t>(product.dw.experts, 1);
+  const bool apart = experts_share_columns(product.rows, experts) && bursts.experts == 0;
+  return apart ? static_cast<std::int32_t>(3 * product.rows.rows_bound / (2 * experts))
+               : std::numeric_limits<std::int32_t>::max();
+}
+
 FetchedRows fetched_rows(const RowsView& rows, std::int64_t columns) {
   const std::int64_t bytes = element_bytes(rows.type);
   return {static_cast<const char*>(rows.data), rows.leading_dimension * bytes,
@@ -506,13 +526,15 @@ void launch_sm90(const RowsTransposedByRows& product, Stream stream) {
             : matrix_map(dw.data, dw.n, dw.m, dw.experts, dw.leading_dimension, dw.expert_stride, dw.type);
   const TileOrder order = order_of(product);
   const std::uint32_t blocks = std::min(order.size(), static_cast<std::uint32_t>(product.multiprocessors));
+  const RowBursts bursts = bursts_of(product, blocks);
   const WeightGradientPlan plan{product.rows.row_begin,
                                 product.rows.row_count,
                                 static_cast<std::int32_t>(dw.m),
                                 static_cast<std::int32_t>(dw.n),
                                 raster_of(dw),
                                 order,
-                                bursts_of(product, blocks),
+                                large_rows(product, bursts),
+                                bursts,
                                 fetched_rows(product.a, dw.m),
                                 fetched_rows(product.b, dw.n),
                                 product.accumulate,

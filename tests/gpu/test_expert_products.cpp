@@ -209,6 +209,7 @@ TEST_CASE("weight gradients: widths that no vector load fits", "[small]") {
 
 TEST_CASE("weight gradients: tiles that share columns, in boxes wide and narrow", "[small]") {
   if (!gpu_has(KernelPath::sm90)) return;
+  // Three of the experts have one and a half times the mean rows, and their tiles an order of their own.
   const DeviceRows rows = packed_rows({130, 0, 1, 64, 192, 17, 128, 65, 300, 190, 33});
   ProductShape shape;
   std::tie(shape.k, shape.n) = GENERATE(std::pair{520, 512}, std::pair{392, 320}, std::pair{257, 264});

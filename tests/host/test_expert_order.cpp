@@ -74,6 +74,53 @@ TEST_CASE("every tile of every expert is in one run, the largest expert's beside
           }
 }
 
+TEST_CASE("every tile is in one run beside large experts, theirs alone and in turn with the others'") {
+  for (const std::uint32_t experts : {1u, 2u, 3u, 8u, 65u})
+    for (const std::uint32_t tiles : {1u, 2u, 7u, 96u})
+      for (const std::uint32_t run : {1u, 4u})
+        for (std::uint32_t in_runs = 0; in_runs <= experts; in_runs += 2)
+          for (const std::uint32_t large : {1u, 2u, 5u, 64u, 65u}) {
+            if (large > experts) continue;
+            const TileOrder order = TileOrder{experts, tiles, run, in_runs, true}.with_large(large);
+            std::vector<int> seen(experts * tiles, 0), ranked(experts, 0);
+            std::uint32_t places_of_large = 0, places_of_others = 0;
+            for (std::uint32_t place = 0; place < order.size(); ++place) {
+              const TileRun at = order.at(place);
+              REQUIRE(at.position < experts);
+              REQUIRE(at.count >= 1);
+              REQUIRE(at.count <= (at.position < large ? 1 : run));
+              REQUIRE(at.tile + at.count <= tiles);
+              for (std::uint32_t i = 0; i < at.count; ++i) ++seen[at.position * tiles + at.tile + i];
+              ++(at.position < large ? places_of_large : places_of_others);
+              const bool is_large = at.position < large;
+              if (is_large != (place % 2 == 0))  // only once either kind is at its end
+                REQUIRE((is_large ? places_of_others : places_of_large) * 2 <= place);
+            }
+            REQUIRE(places_of_large == large * tiles);
+            REQUIRE(std::all_of(seen.begin(), seen.end(), [](int times) { return times == 1; }));
+            for (std::uint32_t position = 0; position < experts; ++position) {
+              const std::uint32_t rank = order.rank_at(position);
+              REQUIRE((position < large) == (rank < large));
+              ++ranked[rank];
+            }
+            REQUIRE(std::all_of(ranked.begin(), ranked.end(), [](int times) { return times == 1; }));
+          }
+}
+
+TEST_CASE("the largest expert's tiles begin beside the smallest's, and single tiles end the order") {
+  const TileOrder order = TileOrder{6, 8, 4, 4, true}.with_large(2);
+  REQUIRE(order.size() == 2 * 8 + 2 * 2 + 2 * 8);
+  CHECK(order.at(0).position == 0);
+  CHECK(order.rank_at(order.at(0).position) == 0);
+  CHECK(order.at(0).count == 1);
+  CHECK(order.rank_at(order.at(1).position) == 5);
+  CHECK(order.at(1).count == 4);
+  CHECK(order.at(2).tile == 1);
+  CHECK(order.rank_at(order.at(30).position) == 1);
+  CHECK(order.at(30).tile == 7);
+  CHECK(order.rank_at(order.at(35).position) == 2);
+}
+
 TEST_CASE("a run is cut short by the expert's last tile, not by the raster") {
   const TileOrder order{4, 7, 4, 2, true};
   REQUIRE(order.size() == 2 * 2 + 2 * 7);
