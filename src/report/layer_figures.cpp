@@ -3,15 +3,12 @@
 
 #include "dropless/cost.hpp"
 #include "report/layer_sums.hpp"
+#include "report/ratio.hpp"
 
 namespace dropless {
 namespace {
 
 double as_double(std::int64_t value) { return static_cast<double>(value); }
-
-double ratio(std::int64_t part, std::int64_t whole) {
-  return whole == 0 ? 0.0 : as_double(part) / as_double(whole);
-}
 
 /// The imbalance of the rows summed over batches, as if they were one batch.
 Imbalance summed_imbalance(const std::vector<std::int64_t>& rows_per_expert) {

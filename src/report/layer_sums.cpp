@@ -5,16 +5,9 @@
 
 #include "add_rows.hpp"
 #include "dropless/row_tiles.hpp"
+#include "report/ratio.hpp"
 
 namespace dropless {
-namespace {
-
-double ratio(std::int64_t part, std::int64_t whole) {
-  return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
-}
-
-}  // namespace
-
 void LayerSums::PolicySums::add(const PolicySums& more) {
   scheduled += more.scheduled;
   launched += more.launched;

@@ -6,12 +6,6 @@
 #include <numeric>
 
 namespace dropless::traces {
-namespace {
-
-std::size_t at(int axis) { return static_cast<std::size_t>(axis); }
-
-}  // namespace
-
 std::int64_t box_size(const Box& box) {
   std::int64_t size = 1;
   for (int axis = 0; axis < static_cast<int>(box.begin.size()); ++axis) size *= box.length(axis);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "traces/array_spec.hpp"
+#include "traces/axis_index.hpp"
 
 namespace dropless::traces {
 

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <functional>
 
+#include "traces/axis_index.hpp"
 #include "traces/batch_log.hpp"
 #include "traces/id_runs.hpp"
 #include "traces/open_batches.hpp"
@@ -24,8 +25,6 @@ namespace {
 constexpr std::int64_t block_bytes = 256 << 10;
 constexpr std::size_t least_units_a_worker = 4;
 constexpr std::int64_t most_alike_tokens = 512;  // looked at together; one that is not alike parts them all
-
-std::size_t at(int axis) { return static_cast<std::size_t>(axis); }
 
 /// What one worker learns of a layer.
 struct LayerSums {

@@ -9,15 +9,14 @@
 #include <numeric>
 
 #include "traces/array_reading.hpp"
+#include "traces/axis_index.hpp"
 #include "traces/id_runs.hpp"
 #include "traces/workers.hpp"
 
 namespace dropless::traces {
 namespace {
 
-constexpr std::int64_t block_bytes = 256 << 10;
-
-std::size_t at(int axis) { return static_cast<std::size_t>(axis); }
+constexpr std::int64_t scanned_bytes = 256 << 10;
 
 class ArrayTrace : public Trace {
  public:
@@ -128,10 +127,10 @@ std::int64_t ArrayTrace::largest_id_of_file() const {
   // The largest number does not depend on the axes: the body is read straight through.
   const ArraySpec& array = opened_.array.boxes.array();
   const std::int64_t count = box_size(opened_.array.boxes.whole());
-  const std::int64_t step = block_bytes / array.number.bytes;
+  const std::int64_t step = scanned_bytes / array.number.bytes;
   std::atomic<std::int64_t> next = 0, largest = -1;
   run_workers(count < 16 * step ? 1 : default_workers(), [&](int) {
-    std::vector<std::byte> block(static_cast<std::size_t>(block_bytes));
+    std::vector<std::byte> block(static_cast<std::size_t>(scanned_bytes));
     std::int64_t found = -1;
     for (std::int64_t first; (first = next.fetch_add(step)) < count;) {
       const std::int64_t some = std::min(step, count - first);

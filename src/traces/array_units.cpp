@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "dropless/integer_math.hpp"
+#include "traces/axis_index.hpp"
 
 namespace dropless::traces {
 namespace {
@@ -16,8 +17,6 @@ constexpr std::int64_t cached_counts_bytes = 1 << 20;
 constexpr std::int64_t smallest_unit_bytes = 1 << 20;
 constexpr std::int64_t largest_unit_bytes = 64 << 20;
 constexpr std::int64_t units_a_worker = 16;  // so many that a slow one does not hold up the rest
-
-std::size_t at(int axis) { return static_cast<std::size_t>(axis); }
 
 bool contains(const std::vector<int>& axes, int axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();

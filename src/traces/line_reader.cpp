@@ -9,7 +9,7 @@
 namespace dropless::traces {
 namespace {
 
-constexpr std::int64_t piece = 256 << 10;
+constexpr std::int64_t piece_bytes = 256 << 10;
 constexpr std::size_t longest_line = std::size_t{64} << 20;
 
 }  // namespace
@@ -18,8 +18,8 @@ void LineReader::fill() {
   std::copy(buffer_.data() + begin_, buffer_.data() + end_, buffer_.data());
   end_ -= begin_;
   begin_ = 0;
-  const std::int64_t some =
-      std::min(std::max<std::int64_t>(piece, static_cast<std::int64_t>(end_)), file_->size() - file_at_);
+  const std::int64_t some = std::min(std::max<std::int64_t>(piece_bytes, static_cast<std::int64_t>(end_)),
+                                     file_->size() - file_at_);
   buffer_.resize(std::max(buffer_.size(), end_ + static_cast<std::size_t>(some + padding)));
   file_->read(file_at_, buffer_.data() + end_, some);
   if (file_at_ == 0 &&

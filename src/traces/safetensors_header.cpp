@@ -13,17 +13,17 @@ namespace dropless::traces {
 namespace {
 
 using nlohmann::json;
-using Kind = NumberFormat::Kind;
+using NumberKind = NumberFormat::Kind;
 
-constexpr std::int64_t longest_header = 16 << 20;
+constexpr std::int64_t longest_safetensors_header = 16 << 20;
 constexpr int deepest_header = 4;
 
 const std::map<std::string, NumberFormat>& integer_types() {
   static const std::map<std::string, NumberFormat> types = {
-      {"I8", {Kind::signed_integer, 1}},    {"I16", {Kind::signed_integer, 2}},
-      {"I32", {Kind::signed_integer, 4}},   {"I64", {Kind::signed_integer, 8}},
-      {"U8", {Kind::unsigned_integer, 1}},  {"U16", {Kind::unsigned_integer, 2}},
-      {"U32", {Kind::unsigned_integer, 4}}, {"U64", {Kind::unsigned_integer, 8}},
+      {"I8", {NumberKind::signed_integer, 1}},    {"I16", {NumberKind::signed_integer, 2}},
+      {"I32", {NumberKind::signed_integer, 4}},   {"I64", {NumberKind::signed_integer, 8}},
+      {"U8", {NumberKind::unsigned_integer, 1}},  {"U16", {NumberKind::unsigned_integer, 2}},
+      {"U32", {NumberKind::unsigned_integer, 4}}, {"U64", {NumberKind::unsigned_integer, 8}},
   };
   return types;
 }
@@ -37,7 +37,7 @@ class Header {
     if (file_->size() < 8) refuse("the file ends within it");
     file_->read(0, &length, 8);
     if (length > static_cast<std::uint64_t>(file_->size()) - 8) refuse("the file ends within it");
-    if (length > static_cast<std::uint64_t>(longest_header)) refuse("larger than 16 MiB");
+    if (length > static_cast<std::uint64_t>(longest_safetensors_header)) refuse("larger than 16 MiB");
     std::string text(static_cast<std::size_t>(length), '\0');
     file_->read(8, text.data(), static_cast<std::int64_t>(length));
     body_ = 8 + static_cast<std::int64_t>(length);

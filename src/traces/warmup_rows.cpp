@@ -5,13 +5,13 @@
 #include <cstring>
 #include <set>
 
+#include "traces/axis_index.hpp"
+
 namespace dropless::traces {
 namespace {
 
 constexpr std::int64_t first_tokens = 1024;
-constexpr std::int64_t block_bytes = 1 << 20;
-
-std::size_t at(int axis) { return static_cast<std::size_t>(axis); }
+constexpr std::int64_t compared_bytes = 1 << 20;
 
 /// One layer's run of rows like its first.
 struct Run {
@@ -37,7 +37,7 @@ class RunReader {
                                      (array_.plan.layer < 0 ? 1 : box.length(array_.plan.layer));
     std::int64_t step = first_tokens;
     for (std::int64_t token = 0; token < tokens && any_running(); token += step) {
-      if (token > 0) step = std::max<std::int64_t>(1, block_bytes / token_bytes);
+      if (token > 0) step = std::max<std::int64_t>(1, compared_bytes / token_bytes);
       for (const Box& part : boxes_of_range(box, array_.token_axes, token, std::min(token + step, tokens)))
         compare(part);
     }
