@@ -5,6 +5,8 @@
 #include <initializer_list>
 #include <utility>
 
+#include "ratio.hpp"
+
 namespace dropless {
 namespace {
 
@@ -27,9 +29,7 @@ std::int64_t expert_weight_bytes(MlpKind kind, std::int64_t d_model, std::int64_
   return product_of({kind == MlpKind::glu ? 3 : 2, d_model, d_ff, element_bytes(dtype)}, "weight bytes");
 }
 
-double ProductCost::intensity() const {
-  return bytes() == 0 ? 0.0 : static_cast<double>(flops) / static_cast<double>(bytes());
-}
+double ProductCost::intensity() const { return ratio(flops, bytes()); }
 
 ProductCost product_cost(std::int64_t rows, std::int64_t active_experts, std::int64_t k, std::int64_t n,
                          ElementType dtype) {

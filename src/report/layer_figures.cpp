@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "dropless/cost.hpp"
+#include "ratio.hpp"
 #include "report/layer_sums.hpp"
-#include "report/ratio.hpp"
 
 namespace dropless {
 namespace {

@@ -5,9 +5,10 @@
 
 #include "add_rows.hpp"
 #include "dropless/row_tiles.hpp"
-#include "report/ratio.hpp"
+#include "ratio.hpp"
 
 namespace dropless {
+
 void LayerSums::PolicySums::add(const PolicySums& more) {
   scheduled += more.scheduled;
   launched += more.launched;

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "dropless/report.hpp"
+#include "ratio.hpp"
 #include "report/rank_output.hpp"
 #include "report/record.hpp"
 #include "report/sweep.hpp"
@@ -110,10 +111,9 @@ class TextReport {
                                                 percent(policy.padding_p50), percent(policy.padding_p95),
                                                 percent(policy.padding_p99), percent(policy.padding_max))
                                   : fmt::format("{:>32}", "not meaningful");
-      const double rows = static_cast<double>(policy.kept_rows + policy.dropped_rows);
       print("{:<{}}{:>14}{}{:>8}  {}\n", report_.policies[i].name, name_width_,
             grouped(policy.scheduled_rows), padding,
-            percent(rows == 0 ? 0.0 : static_cast<double>(policy.dropped_rows) / rows),
+            percent(ratio(policy.dropped_rows, policy.kept_rows + policy.dropped_rows)),
             report_.policies[i].source);
     }
     for (std::size_t i = 0; i < figures.policies.size(); ++i) {

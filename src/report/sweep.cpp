@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "ratio.hpp"
 #include "report/report_json.hpp"
 #include "report/report_reading.hpp"
 #include "report/text_format.hpp"
@@ -18,8 +19,7 @@ namespace dropless {
 namespace {
 
 double dropped_fraction(const PolicyFigures& policy) {
-  const std::int64_t rows = policy.kept_rows + policy.dropped_rows;
-  return rows == 0 ? 0 : static_cast<double>(policy.dropped_rows) / static_cast<double>(rows);
+  return ratio(policy.dropped_rows, policy.kept_rows + policy.dropped_rows);
 }
 
 /// A space of two and `share` of `width` characters, at least one; nothing where the share is 0.

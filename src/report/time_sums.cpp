@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ratio.hpp"
+
 namespace dropless {
 namespace {
 
@@ -39,7 +41,7 @@ TimeFigures TimeSums::figures(std::size_t series, std::int64_t batches) const {
   const auto percentile = [&](double share) { return us_of(logarithms_.percentile(series, share)); };
   const Sums& sums = sums_[series];
   return {sums.us.value(), percentile(0.50), percentile(0.95), percentile(0.99),
-          batches == 0 ? 0.0 : static_cast<double>(sums.memory_bound) / static_cast<double>(batches)};
+          ratio(sums.memory_bound, batches)};
 }
 
 }  // namespace dropless

@@ -6,6 +6,7 @@
 #include <numeric>
 
 namespace dropless::traces {
+
 std::int64_t box_size(const Box& box) {
   std::int64_t size = 1;
   for (int axis = 0; axis < static_cast<int>(box.begin.size()); ++axis) size *= box.length(axis);

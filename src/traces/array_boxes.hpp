@@ -14,9 +14,7 @@ namespace dropless::traces {
 /// Half-open ranges of indices, one for each axis.
 struct Box {
   std::vector<std::int64_t> begin, end;
-  std::int64_t length(int axis) const {
-    return end[static_cast<std::size_t>(axis)] - begin[static_cast<std::size_t>(axis)];
-  }
+  std::int64_t length(int axis) const { return end[at(axis)] - begin[at(axis)]; }
 };
 
 /// Numbers in the box.

@@ -301,10 +301,11 @@ std::int64_t blocks_of_launch(const DeviceStream& stream, Enqueue enqueue) {
   return std::int64_t{kernel.gridDim.x} * kernel.gridDim.y * kernel.gridDim.z;
 }
 
-/// One product under several limits: the same bits from as many thread blocks as the limit at most, which can
-/// be on no more multiprocessors than they are.
-template <class Case>
-void check_limited(Case product, Case limited, KernelPath path) {
+/// The product that `make` builds under several limits: the same bits from as many thread blocks as the limit
+/// at most, which can be on no more multiprocessors than they are.
+template <class Make>
+void check_limited(const Make& make, KernelPath path) {
+  auto product = make(), limited = make();
   if (!product.can_run(path)) return;
   INFO(element_name(product.shape.type) << " on path " << path_name(path));
   product.run(path);
@@ -319,28 +320,29 @@ void check_limited(Case product, Case limited, KernelPath path) {
   }
 }
 
+ProductShape limited_shape(ElementType type) {
+  ProductShape shape;
+  shape.k = 264;
+  shape.n = 528;
+  shape.type = type;
+  return shape;
+}
+
 }  // namespace
 
 TEST_CASE("a limit on multiprocessors is kept by sdd and dsd and changes no bit", "[small]") {
   const DeviceRows rows = packed_rows({300, 0, 150, 1});
-  ProductShape shape;
-  shape.k = 264;
-  shape.n = 528;
-  shape.type = GENERATE(ElementType::bf16, ElementType::fp32);
+  ProductShape shape = limited_shape(GENERATE(ElementType::bf16, ElementType::fp32));
   shape.d_ff = GENERATE(DffDimension::n, DffDimension::k);
   for (const KernelPath path : all_paths)
-    check_limited(RowsByWeightsCase(rows.view(), shape, 1), RowsByWeightsCase(rows.view(), shape, 1), path);
+    check_limited([&] { return RowsByWeightsCase(rows.view(), shape, 1); }, path);
 }
 
 TEST_CASE("a limit on multiprocessors is kept by weight gradients and changes no bit", "[small]") {
   const DeviceRows rows = packed_rows({300, 0, 150, 1});
-  ProductShape shape;
-  shape.k = 264;
-  shape.n = 528;
-  shape.type = GENERATE(ElementType::bf16, ElementType::fp32);
+  const ProductShape shape = limited_shape(GENERATE(ElementType::bf16, ElementType::fp32));
   for (const KernelPath path : all_paths)
-    check_limited(WeightGradientCase(rows.view(), shape, shape.type, 1),
-                  WeightGradientCase(rows.view(), shape, shape.type, 1), path);
+    check_limited([&] { return WeightGradientCase(rows.view(), shape, shape.type, 1); }, path);
 }
 
 TEST_CASE("a limit on multiprocessors is kept by pairs of blocks and changes no bit") {
@@ -349,8 +351,7 @@ TEST_CASE("a limit on multiprocessors is kept by pairs of blocks and changes no 
   shape.k = 1032;
   shape.n = 528;
   REQUIRE(sm90::takes_pairs(rows.view().rows_bound, 4, shape.k, 2));
-  check_limited(RowsByWeightsCase(rows.view(), shape, 1), RowsByWeightsCase(rows.view(), shape, 1),
-                KernelPath::sm90);
+  check_limited([&] { return RowsByWeightsCase(rows.view(), shape, 1); }, KernelPath::sm90);
 }
 
 TEST_CASE("rows of another GPU are refused by every product", "[small]") {

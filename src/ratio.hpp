@@ -1,4 +1,4 @@
-// A part of a whole of counts.
+// The ratio of two counts, of which the second may be none.
 #pragma once
 #include <cstdint>
 
