@@ -7,10 +7,9 @@
 // values, NaN or not, never reach the sum. An expert without rows passes no stage and stores zeros.
 //
 // Tiles cost what their expert's rows cost, so experts are computed in the order of their rows, largest first
-// or large ones beside small ones (expert_order.hpp). Where experts have few rows, a block computes tiles
-// in runs of four places of the raster, mostly down one column, whose columns of B are loaded once
-// (shared_columns.hpp), and where they have very few, the blocks fetch rows into L2 in bursts
-// (row_bursts.hpp).
+// or large ones beside small ones (expert_order.hpp). Where experts have few rows, a block computes tiles in
+// runs down a column of the raster, whose columns of B are loaded once (shared_columns.hpp), and where they
+// have very few, the blocks fetch rows into L2 in bursts (row_bursts.hpp).
 //
 // k is short: at 512 rows an expert a tile's products take 8200 cycles. So whatever else a tile costs is kept
 // off the threads that multiply and load. A thread of its own finds the tiles (a counter's and the caller's
@@ -45,7 +44,7 @@ constexpr int tile_m = Memory::tile_m, tile_n = Memory::tile_n, parts_of_tile = 
 static_assert(Memory::staging_slots == parts_of_tile && Memory::subtiles_per_warpgroup == 1);
 constexpr int scheduler_warp = first_store_warp + consumer_warpgroups;
 static_assert(scheduler_warp < threads_per_block / 32);
-static_assert(SharedColumns::stages == stages);
+static_assert(ColumnSlots::slots == stages);
 
 struct WeightGradientMaps {
   CUtensorMap a, b;
@@ -84,7 +83,7 @@ struct WeightGradientPlan {
   const std::int32_t* row_count;
   const std::int32_t m, n;
   const TileRaster raster;  // of one expert: row tiles along m, column tiles along n
-  const TileOrder order;
+  const ExpertTileOrder order;
   const std::int32_t large_rows;  // an expert with more is large
   const RowBursts bursts;
   const FetchedRows a_rows, b_rows;
@@ -101,7 +100,7 @@ struct WeightGradientPlan {
 /// before the pipeline starts.
 __device__ void order_experts(const WeightGradientPlan& plan, BlockMemory& memory) {
   auto* const rows = reinterpret_cast<std::int32_t*>(memory.a);
-  const auto experts = static_cast<std::int32_t>(plan.order.experts);
+  const auto experts = static_cast<std::int32_t>(plan.order.alike.experts);
   for (int expert = threadIdx.x; expert < experts; expert += threads_per_block)
     rows[expert] = plan.row_count[expert];
   if (threadIdx.x == 0) memory.large_experts = 0;
@@ -143,7 +142,7 @@ class RowFetcher {
  private:
   __device__ void fetch(std::uint32_t burst) const {
     const BurstShare share = plan_.bursts.share(burst, blockIdx.x, gridDim.x);
-    if (share.position >= plan_.order.experts) return;
+    if (share.position >= plan_.order.alike.experts) return;
     const int expert = memory_.expert_order[plan_.order.rank_at(share.position)];
     const std::int64_t begin = plan_.row_begin[expert];
     const int count = min(plan_.row_count[expert], most_rows_fetched);
@@ -163,7 +162,7 @@ constexpr int blocks_to_find_a_tile = 4;
 /// since a block that has taken a run computes it, however late. A run is taken whole; its tiles are handed
 /// on one by one, as they are wanted.
 __device__ void schedule_tiles(const WeightGradientPlan& plan, BlockMemory& memory) {
-  const TileOrder order = plan.order.with_large(memory.large_experts);
+  const ExpertTileOrder order{plan.order.alike, memory.large_experts};
   const std::uint32_t size = order.size();
   const TileTurns<FixedOrder::to_and_fro> turns(plan.tile_counter, size);
   WorkQueueEnd<Work> queue(memory.work);
@@ -195,10 +194,10 @@ __device__ void schedule_tiles(const WeightGradientPlan& plan, BlockMemory& memo
   queue.put({});
 }
 
-/// Waits until nothing reads the columns in the next stage.
-__device__ void wait_for_columns(BlockMemory& memory, const RingPosition& ring,
-                                 const SharedColumns& columns) {
-  const int since = columns.stages_since_shared(ring.stage);
+/// Waits until nothing reads the columns in a slot.
+__device__ void wait_for_columns(BlockMemory& memory, const RingPosition& ring, const ColumnReaders& readers,
+                                 int slot) {
+  const int since = readers.stages_since(slot);
   if (since == stages) return;
   const RingPosition reader = ring.before(since);
   wait(memory.empty[reader.stage], reader.parity);
@@ -207,20 +206,22 @@ __device__ void wait_for_columns(BlockMemory& memory, const RingPosition& ring,
 __device__ void load_tiles(const WeightGradientMaps& maps, const WeightGradientPlan& plan,
                            BlockMemory& memory) {
   RingPosition ring;
-  SharedColumns columns;
-  const bool shares = plan.order.run > 1;
+  ColumnSlots columns;
+  ColumnReaders readers;
+  const bool shares = plan.order.alike.run > 1;
   WorkQueueEnd<Work> queue(memory.work);
   for (Work work = queue.take(); work.expert >= 0; work = queue.take()) {
     const int blocks = row_blocks(work), want = max(blocks - blocks_to_find_a_tile, 0);
     if (blocks == 0) ptx::mbarrier_arrive(&memory.wanted);
     const int a_boxes = min(Memory::subtiles, (plan.m - work.first_m + 63) / 64);
     const int b_boxes = work.shares_columns ? 0 : column_parts(plan, work);
-    if (!work.shares_columns) columns.begin_run(ring.stage);
+    if (!work.shares_columns) columns.begin_run(blocks);
+    int slot = columns.first();
     for (int block = 0; block < blocks; ++block) {
       wait(memory.empty[ring.stage], ring.parity ^ 1);
       if (shares) {
-        if (!work.shares_columns) wait_for_columns(memory, ring, columns);
-        columns.fill(work.shares_columns ? columns.stage_of(block) : ring.stage);
+        if (!work.shares_columns) wait_for_columns(memory, ring, readers, slot);
+        readers.fill(slot);
       }
       std::uint64_t& full = memory.full[ring.stage];
       expect_bytes(full, (a_boxes + b_boxes) * subtile_bytes);
@@ -228,9 +229,10 @@ __device__ void load_tiles(const WeightGradientMaps& maps, const WeightGradientP
       for (int i = 0; i < a_boxes; ++i)
         load_box(memory.a[ring.stage][i], &maps.a, {work.first_m + i * 64, at.row, at.origin, at.wrap}, full);
       for (int i = 0; i < b_boxes; ++i)
-        load_box(memory.b[ring.stage] + i * subtile_bytes, &maps.b,
+        load_box(memory.b[slot] + i * subtile_bytes, &maps.b,
                  {work.first_n + i * 64, at.row, at.origin, at.wrap}, full);
       ring.advance();
+      slot = next_column_slot(slot);
       if (block == want) ptx::mbarrier_arrive(&memory.wanted);
     }
   }
@@ -254,15 +256,15 @@ __device__ void store_floats(const WeightGradientPlan& plan, const Work& work, i
     }
 }
 
-/// Where the columns of a tile's k blocks lie in the ring.
+/// Where the columns of a tile's k blocks lie.
 class PlaceOfColumns {
  public:
-  __device__ explicit PlaceOfColumns(int first) : stage_(first) {}
-  __device__ int stage(const RingPosition&) const { return stage_; }
-  __device__ void advance() { stage_ = stage_ + 1 == stages ? 0 : stage_ + 1; }
+  __device__ explicit PlaceOfColumns(int first) : slot_(first) {}
+  __device__ int stage(const RingPosition&) const { return slot_; }
+  __device__ void advance() { slot_ = next_column_slot(slot_); }
 
  private:
-  int stage_;
+  int slot_;
 };
 
 /// Multiplies one tile of `parts` parts of 64 columns, at most most_parts, over `rows` rows.
@@ -298,14 +300,14 @@ __device__ __forceinline__ void stage_tile(BlockMemory& memory, int warpgroup, i
 template <class Element, Output output>
 __device__ void multiply_tiles(const WeightGradientPlan& plan, BlockMemory& memory, int warpgroup) {
   RingPosition ring;
-  int first_columns = 0;
+  ColumnSlots columns;
   WorkQueueEnd<Work> queue(memory.work);
   std::uint64_t &ready = memory.ready[warpgroup][0], &staged = memory.staged[warpgroup][0];
   std::uint32_t parity = 0;
   Work work = queue.take_by_warp();
   float d[1][tile_n / 2] = {};
   while (work.expert >= 0) {
-    if (!work.shares_columns) first_columns = ring.stage;
+    if (!work.shares_columns) columns.begin_run(row_blocks(work));
     if (!is_active(plan, work, warpgroup)) {
       skip_stages(memory, ring, row_blocks(work));
       work = queue.take_by_warp();
@@ -315,11 +317,11 @@ __device__ void multiply_tiles(const WeightGradientPlan& plan, BlockMemory& memo
     Work next;
     [[maybe_unused]] bool is_ready = false;
     const int parts = column_parts(plan, work);
-    const PlaceOfColumns columns(first_columns);
-    multiply_tile<Element>(memory, ring, columns, warpgroup, parts, work.row_count, d, [&] {
-      next = queue.take_by_warp();
-      if constexpr (output != Output::registers) is_ready = is_over(ready, parity);
-    });
+    multiply_tile<Element>(memory, ring, PlaceOfColumns(columns.first()), warpgroup, parts, work.row_count, d,
+                           [&] {
+                             next = queue.take_by_warp();
+                             if constexpr (output != Output::registers) is_ready = is_over(ready, parity);
+                           });
     if constexpr (output == Output::registers) {
       store_floats(plan, work, work.first_m + warpgroup * 64, d[0]);
     } else {
@@ -446,21 +448,23 @@ bool takes_experts_in_pairs(const RowsTransposedByRows& product) {
   return elements * element_bytes(product.a.type) <= 10'000'000 * product.dw.experts;
 }
 
-/// Whether experts have, on average, so few rows that their tiles can share columns.
-constexpr bool experts_share_columns(const ExpertRows& rows, std::int64_t experts) {
-  return rows.rows_bound <= stages * k_block * experts;
+/// Runs pay for experts that share columns (up to 192 rows), but also where only the smaller experts do: on
+/// an H200 1 to 5 % at a mean of 200 to 250 rows, and they lose 0 to 3 % at 300.
+std::uint32_t tiles_of_a_run(const RowsTransposedByRows& product, const TileRaster& raster) {
+  if (product.rows.rows_bound > 256 * product.dw.experts) return 1;
+  return run_length(std::min(raster.row_tiles, raster.group));
 }
 
-TileOrder order_of(const RowsTransposedByRows& product) {
-  const auto experts = static_cast<std::uint32_t>(product.dw.experts), tiles = raster_of(product.dw).size();
+ExpertTileOrder order_of(const RowsTransposedByRows& product) {
+  const TileRaster raster = raster_of(product.dw);
+  const auto experts = static_cast<std::uint32_t>(product.dw.experts), tiles = raster.size();
   // Two single tiles for each block, so that no run ends alone.
   const auto single = static_cast<std::uint32_t>(ceil_div(2 * product.multiprocessors, tiles));
   const std::uint32_t in_runs = (experts - std::min(single, experts)) / 2 * 2;
-  return {experts, tiles, experts_share_columns(product.rows, experts) ? 4u : 1u, in_runs,
-          takes_experts_in_pairs(product)};
+  return {{experts, tiles, tiles_of_a_run(product, raster), in_runs, takes_experts_in_pairs(product)}};
 }
 
-/// On an H200 bursts gain up to 8 % at 4 to 64 rows an expert, 1 to 4 % at 80 and 96, and nothing at 128.
+/// On an H200 bursts gain up to 8 % at 2 to 64 rows an expert, 1 to 4 % at 80 and 96, and nothing at 128.
 RowBursts bursts_of(const RowsTransposedByRows& product, std::uint32_t blocks) {
   const std::int64_t rows = product.rows.rows_bound, experts = product.dw.experts;
   if (rows > 96 * experts) return {0};
@@ -468,12 +472,12 @@ RowBursts bursts_of(const RowsTransposedByRows& product, std::uint32_t blocks) {
   return row_bursts(elements * element_bytes(product.a.type), experts, blocks);
 }
 
-/// Where tiles are bound by stores in the mean, experts with one and a half times the mean rows are large,
-/// and their order is their own. On an H200 with 128 rows an expert that gains 3 % on skewed routing. Not
-/// with bursts, which follow the order of pairs.
-std::int32_t large_rows(const RowsTransposedByRows& product, RowBursts bursts) {
+/// Where tiles come in runs, experts with more than one and a half times the mean rows are large, and their
+/// order is their own. On an H200 with 128 rows an expert that gains 3 to 5 % on skewed routing. Not with
+/// bursts, which follow the order of pairs: with them it loses 0 to 4 %.
+std::int32_t large_rows(const RowsTransposedByRows& product, const ExpertTileOrder& order, RowBursts bursts) {
   const std::int64_t experts = std::max<std::int64_t>(product.dw.experts, 1);
-  const bool apart = experts_share_columns(product.rows, experts) && bursts.experts == 0;
+  const bool apart = order.alike.run > 1 && bursts.experts == 0;
   return apart ? static_cast<std::int32_t>(3 * product.rows.rows_bound / (2 * experts))
                : std::numeric_limits<std::int32_t>::max();
 }
@@ -524,7 +528,7 @@ void launch_sm90(const RowsTransposedByRows& product, Stream stream) {
         wide_boxes
             ? wide_box_map(dw.data, dw.n, dw.m, dw.experts, dw.leading_dimension, dw.expert_stride, dw.type)
             : matrix_map(dw.data, dw.n, dw.m, dw.experts, dw.leading_dimension, dw.expert_stride, dw.type);
-  const TileOrder order = order_of(product);
+  const ExpertTileOrder order = order_of(product);
   const std::uint32_t blocks = std::min(order.size(), static_cast<std::uint32_t>(product.multiprocessors));
   const RowBursts bursts = bursts_of(product, blocks);
   const WeightGradientPlan plan{product.rows.row_begin,
@@ -533,7 +537,7 @@ void launch_sm90(const RowsTransposedByRows& product, Stream stream) {
                                 static_cast<std::int32_t>(dw.n),
                                 raster_of(dw),
                                 order,
-                                large_rows(product, bursts),
+                                large_rows(product, order, bursts),
                                 bursts,
                                 fetched_rows(product.a, dw.m),
                                 fetched_rows(product.b, dw.n),

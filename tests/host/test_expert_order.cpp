@@ -11,7 +11,8 @@
 
 using dropless::sm90::dealt_place;
 using dropless::sm90::expert_rank;
-using dropless::sm90::TileOrder;
+using dropless::sm90::ExpertRuns;
+using dropless::sm90::ExpertTileOrder;
 using dropless::sm90::TileRun;
 
 TEST_CASE("experts are ordered by rows, equals by index") {
@@ -48,7 +49,7 @@ TEST_CASE("every tile of every expert is in one run, the largest expert's beside
       for (const std::uint32_t run : {1u, 4u})
         for (const bool in_pairs : {false, true})
           for (std::uint32_t in_runs = 0; in_runs <= experts; in_runs += in_pairs ? 2 : 1) {
-            const TileOrder order{experts, tiles, run, in_runs, in_pairs};
+            const ExpertTileOrder order{{experts, tiles, run, in_runs, in_pairs}};
             std::vector<int> seen(experts * tiles, 0), ranked(experts, 0);
             TileRun previous{};
             for (std::uint32_t place = 0; place < order.size(); ++place) {
@@ -81,14 +82,14 @@ TEST_CASE("every tile is in one run beside large experts, theirs alone and in tu
         for (std::uint32_t in_runs = 0; in_runs <= experts; in_runs += 2)
           for (const std::uint32_t large : {1u, 2u, 5u, 64u, 65u}) {
             if (large > experts) continue;
-            const TileOrder order = TileOrder{experts, tiles, run, in_runs, true}.with_large(large);
+            const ExpertTileOrder order{{experts, tiles, run, in_runs, true}, large};
             std::vector<int> seen(experts * tiles, 0), ranked(experts, 0);
             std::uint32_t places_of_large = 0, places_of_others = 0;
             for (std::uint32_t place = 0; place < order.size(); ++place) {
               const TileRun at = order.at(place);
               REQUIRE(at.position < experts);
               REQUIRE(at.count >= 1);
-              REQUIRE(at.count <= (at.position < large ? 1 : run));
+              REQUIRE(at.count <= (at.position < large ? 1 : 2 * run));
               REQUIRE(at.tile + at.count <= tiles);
               for (std::uint32_t i = 0; i < at.count; ++i) ++seen[at.position * tiles + at.tile + i];
               ++(at.position < large ? places_of_large : places_of_others);
@@ -108,21 +109,21 @@ TEST_CASE("every tile is in one run beside large experts, theirs alone and in tu
 }
 
 TEST_CASE("the largest expert's tiles begin beside the smallest's, and single tiles end the order") {
-  const TileOrder order = TileOrder{6, 8, 4, 4, true}.with_large(2);
-  REQUIRE(order.size() == 2 * 8 + 2 * 2 + 2 * 8);
+  const ExpertTileOrder order{{6, 16, 4, 4, true}, 2};
+  REQUIRE(order.size() == 2 * 16 + 2 * 2 + 2 * 16);
   CHECK(order.at(0).position == 0);
   CHECK(order.rank_at(order.at(0).position) == 0);
   CHECK(order.at(0).count == 1);
   CHECK(order.rank_at(order.at(1).position) == 5);
-  CHECK(order.at(1).count == 4);
+  CHECK(order.at(1).count == 8);
   CHECK(order.at(2).tile == 1);
-  CHECK(order.rank_at(order.at(30).position) == 1);
-  CHECK(order.at(30).tile == 7);
-  CHECK(order.rank_at(order.at(35).position) == 2);
+  CHECK(order.rank_at(order.at(62).position) == 1);
+  CHECK(order.at(62).tile == 15);
+  CHECK(order.rank_at(order.at(67).position) == 2);
 }
 
 TEST_CASE("a run is cut short by the expert's last tile, not by the raster") {
-  const TileOrder order{4, 7, 4, 2, true};
+  const ExpertRuns order{4, 7, 4, 2, true};
   REQUIRE(order.size() == 2 * 2 + 2 * 7);
   const auto require_run = [&](std::uint32_t place, std::uint32_t position, std::uint32_t tile,
                                std::uint32_t count) {

@@ -2,13 +2,17 @@
 // still needs them may not have read them, and every tile reads its own expert's.
 #include "sm90/shared_columns.hpp"
 
+#include <algorithm>
 #include <random>
 #include <vector>
 
 #include "catch.hpp"
 
 using dropless::sm90::can_share_columns;
-using dropless::sm90::SharedColumns;
+using dropless::sm90::ColumnReaders;
+using dropless::sm90::ColumnSlots;
+using dropless::sm90::next_column_slot;
+using dropless::sm90::run_length;
 
 namespace {
 
@@ -17,37 +21,39 @@ struct Tile {
   bool shares;
 };
 
-/// The loader and the slowest reader that the ring allows it, stage by stage. What lies in a stage's columns
-/// is the number of the run and the k block.
+/// The loader and the slowest reader that the ring allows it, stage by stage. What lies in a slot is the
+/// number of the run and the k block.
 void require_safe(const std::vector<Tile>& tiles) {
-  constexpr int stages = SharedColumns::stages;
+  constexpr int stages = ColumnSlots::slots;
   struct Columns {
     int run = -1, block = -1;
-    int last_read_by = -stages;  // the latest stage that goes with them
+    int filled_at = -stages,
+        last_read_by = -stages;  // stages: the one it came with, the latest that needs it
   };
-  std::vector<Columns> ring(stages);
-  SharedColumns columns;
+  std::vector<Columns> slots(stages);
+  ColumnSlots columns;
+  ColumnReaders readers;
   int filled = 0, run = -1;
   for (const Tile& tile : tiles) {
     if (!tile.shares) {
       ++run;
-      columns.begin_run(filled % stages);
+      columns.begin_run(tile.blocks);
     }
-    for (int block = 0; block < tile.blocks; ++block) {
-      const int stage = filled % stages;
+    int slot = columns.first();
+    for (int block = 0; block < tile.blocks; ++block, slot = next_column_slot(slot)) {
+      Columns& here = slots[static_cast<std::size_t>(slot)];
       if (!tile.shares) {
-        const int since = columns.stages_since_shared(stage);
+        const int since = readers.stages_since(slot);
         REQUIRE(since >= 1);
         REQUIRE(since <= stages);
-        REQUIRE(ring[static_cast<std::size_t>(stage)].last_read_by <= filled - since);
-        ring[static_cast<std::size_t>(stage)] = {run, block, filled};
+        REQUIRE(here.last_read_by <= filled - since);
+        for (const Columns& other : slots) REQUIRE(here.filled_at <= other.filled_at);
+        here = {run, block, filled, filled};
       }
-      const int from = tile.shares ? columns.stage_of(block) : stage;
-      Columns& read = ring[static_cast<std::size_t>(from)];
-      REQUIRE(read.run == run);
-      REQUIRE(read.block == block);
-      read.last_read_by = filled;
-      columns.fill(from);
+      REQUIRE(here.run == run);
+      REQUIRE(here.block == block);
+      here.last_read_by = filled;
+      readers.fill(slot);
       ++filled;
     }
   }
@@ -65,7 +71,7 @@ TEST_CASE("columns are kept until the last tile that shares them: three runs of 
       for (const int third : blocks)
         for (int a = 1; a <= (can_share_columns(first) ? 7 : 1); ++a)
           for (int b = 1; b <= (can_share_columns(second) ? 7 : 1); ++b)
-            for (int begin = 0; begin < SharedColumns::stages; ++begin) {
+            for (int begin = 0; begin < ColumnSlots::slots; ++begin) {
               std::vector<Tile> tiles(static_cast<std::size_t>(begin), Tile{1, false});
               append(tiles, first, a);
               append(tiles, second, b);
@@ -90,6 +96,15 @@ TEST_CASE("columns are kept until the last tile that shares them: random runs") 
 TEST_CASE("experts without rows, or with more k blocks than stages, share nothing") {
   CHECK_FALSE(can_share_columns(0));
   CHECK(can_share_columns(1));
-  CHECK(can_share_columns(SharedColumns::stages));
-  CHECK_FALSE(can_share_columns(SharedColumns::stages + 1));
+  CHECK(can_share_columns(ColumnSlots::slots));
+  CHECK_FALSE(can_share_columns(ColumnSlots::slots + 1));
+}
+
+TEST_CASE("runs cut a column evenly, into three to seven tiles where it has as many") {
+  for (const std::uint32_t height : {1u, 2u, 3u, 4u, 5u, 6u, 7u, 8u, 16u}) {
+    const std::uint32_t run = run_length(height);
+    CHECK(height % run == 0);
+    CHECK(run >= std::min(height, 3u));
+    CHECK(run <= 7);
+  }
 }
