@@ -84,7 +84,8 @@ std::vector<Timing> time_in_rotation(const std::vector<Contestant>& contestants,
   std::vector<std::vector<double>> us(turns.size());
   for (int round = 0; round < options.rounds; ++round)
     for (std::size_t turn = 0; turn < turns.size(); ++turn) {
-      const std::size_t i = (turn + static_cast<std::size_t>(round)) % turns.size();
+      const std::size_t place = round % 2 == 0 ? turn : turns.size() - 1 - turn;
+      const std::size_t i = (place + static_cast<std::size_t>(round / 2)) % turns.size();
       us[i].push_back(turns[i].us_per_call());
     }
   std::vector<Timing> timings;

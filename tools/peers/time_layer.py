@@ -18,7 +18,7 @@ import time
 
 import dropless_c as dc
 from product_cases import PRODUCTS, product_shape, read_cases, reference_us, relative_spread, router_ids
-from time_products import PEAK_FLOPS, Batch, Operands, peer_calls, report_header, write_report
+from time_products import PEAK_FLOPS, Batch, Operands, order_of_round, peer_calls, report_header, write_report
 
 TOLERANCE = 1.5e-2  # torch rounds its intermediate rows too, at other places
 BACKWARD_TOKENS = 512
@@ -178,14 +178,15 @@ def check(dropless_layer, torch_layer, backward):
 
 
 def time_in_rotation(batches, most_rounds, seconds):
-    """Microseconds a call of every round, by name; as many rounds as the time allows, three at least."""
+    """Microseconds a call of every round, by name; as many rounds as the time allows, two at least, and an even number
+    of them."""
     begin = time.monotonic()
     for batch in batches.values():
         batch.microseconds_per_call()
-    rounds = min(most_rounds, max(3, int(seconds / (time.monotonic() - begin))))
+    rounds = max(2, min(most_rounds, int(seconds / (time.monotonic() - begin))) // 2 * 2)
     names, times = list(batches), {name: [] for name in batches}
     for turn in range(rounds):
-        for name in names[turn % len(names):] + names[:turn % len(names)]:
+        for name in order_of_round(names, turn):
             times[name].append(batches[name].microseconds_per_call())
     return times
 
@@ -263,7 +264,7 @@ def parse_arguments(arguments):
     parser.add_argument("--library", default="build/libdropless_c.so")
     parser.add_argument("--only", default="", help="take the cases whose name contains this")
     parser.add_argument("--path", choices=("automatic", "sm90", "portable"), default="automatic")
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--batch-us", type=float, default=2000)
     parser.add_argument("--seconds", type=float, default=4, help="about the longest that one case's rounds take")
     parser.add_argument("--commit", default=None)
