@@ -1,4 +1,4 @@
-// Refuses rows and patterns that lie in the memory of another GPU.
+// Refuses rows, topologies and patterns that lie in the memory of another GPU.
 #pragma once
 #include <string>
 

@@ -5,6 +5,7 @@
 #include "argument_checks.hpp"
 #include "block_scan.cuh"
 #include "block_topology_index.hpp"
+#include "current_device.hpp"
 #include "device_memory_layout.hpp"
 #include "dropless/block_topology.hpp"
 #include "launch.cuh"
@@ -170,6 +171,7 @@ DeviceBlockTopology build_block_topology(const Topology& packed, std::int64_t bl
   const BlockSizes sizes(packed.bounds, block, d_ff);
   DeviceMemoryLayout layout(memory, memory_bytes, bytes_of(sizes), "memory");
   const BlockArrays arrays = lay_out(layout, sizes);
+  check_current_device(packed.row_offsets, "packed.row_offsets");
   WidthsInBlocks widths{};
   for (std::size_t e = 0; e < sizes.widths.size(); ++e)
     widths.of[e] = static_cast<std::uint16_t>(sizes.widths[e]);
@@ -229,6 +231,7 @@ void clear_padding_rows(const DeviceBlockTopology& topology, const MutableRowsVi
   if (topology.row_offsets == nullptr) throw Error("topology", "empty", "a built blocked topology");
   require_at_least(columns, 0, "columns");
   require_leading_dimension(rows.leading_dimension, columns, "rows.leading_dimension");
+  check_current_device(topology.row_offsets, "topology.row_offsets");
   if (topology.tokens == 0 || columns == 0) return;
   require_memory(rows.data, true, element_bytes(rows.type), "rows.data");
   const std::int64_t pitch = rows.leading_dimension * element_bytes(rows.type);

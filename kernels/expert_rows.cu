@@ -4,6 +4,7 @@
 
 #include "argument_checks.hpp"
 #include "block_scan.cuh"
+#include "current_device.hpp"
 #include "device_memory_layout.hpp"
 #include "launch.cuh"
 #include "tile_list.hpp"
@@ -88,6 +89,7 @@ ExpertRows prepare_expert_rows(const std::int32_t* row_begin, const std::int32_t
   DeviceMemoryLayout layout(memory, memory_bytes, needed, "memory");
   const std::int64_t bound = row_tile_bound(rows_bound, experts, tile_rule);
   const TileList list = lay_out(layout, bound);
+  check_current_device(row_begin, "row_begin");
   const std::int64_t blocks = ceil_div(bound + 1, threads);
   const auto shared_words = static_cast<std::size_t>(tile_order_words(static_cast<std::int32_t>(experts)));
   launch("cut_tiles", cut_tiles, static_cast<unsigned>(blocks < max_blocks ? blocks : max_blocks), threads,

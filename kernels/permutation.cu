@@ -7,6 +7,7 @@
 #include "dropless/permutation.hpp"
 
 #include "argument_checks.hpp"
+#include "current_device.hpp"
 #include "launch.cuh"
 #include "row_segments.cuh"
 #include "scaled_combine.hpp"
@@ -226,6 +227,10 @@ void with_element_chunk(const Operands& operands, Function function) {
   throw Error("type", std::to_string(static_cast<int>(operands.type())), "bf16, fp16 or fp32");
 }
 
+void check_device(const RowOrder& order) {
+  check_current_device(order.assignment_to_row, "order.assignment_to_row");
+}
+
 template <class Chunk>
 void launch_gather(const RowOrder& order, const RowsView& x, const MutableRowsView& rows,
                    std::int64_t row_bytes, Stream stream) {
@@ -256,6 +261,7 @@ void gather(const RowOrder& order, const RowsView& x, const MutableRowsView& row
   Operands operands(order, x.type, columns);
   operands.add(x, "x");
   operands.add(rows, "rows");
+  check_device(order);
   if (operands.empty()) return;
   const std::int64_t row_bytes = columns * element_bytes(x.type);
   switch (operands.chunk_bytes()) {
@@ -278,6 +284,7 @@ void combine_scaled(const RowOrder& order, const RowsView& rows, const float* we
   Operands operands(order, rows.type, columns);
   operands.add(rows, "rows");
   operands.add(out, "out");
+  check_device(order);
   if (operands.empty()) return;
   const std::int64_t row_bytes = columns * element_bytes(rows.type);
   with_element_chunk(operands, [&](auto types) {
@@ -294,6 +301,7 @@ void combine_backward(const RowOrder& order, const RowsView& rows, const float* 
   operands.add(out_gradient, "out_gradient");
   if (gradients.weights != nullptr) operands.add(rows, "rows");
   if (gradients.rows.data != nullptr) operands.add(gradients.rows, "gradients.rows");
+  check_device(order);
   if (order.tokens == 0 || (gradients.weights == nullptr && gradients.rows.data == nullptr)) return;
   with_element_chunk(operands, [&](auto types) {
     using Types = decltype(types);

@@ -10,6 +10,7 @@
 
 #include "argument_checks.hpp"
 #include "block_scan.cuh"
+#include "current_device.hpp"
 #include "device_memory_layout.hpp"
 #include "launch.cuh"
 #include "tile_list.hpp"
@@ -412,6 +413,7 @@ Topology build_topology(const RouterIds& ids, const TopologyBounds& bounds, void
   const TopologyPlan plan = topology_plan(assignments(bounds), bounds.experts);
   const TopologyArrays arrays = lay_out(metadata_layout, bounds);
   std::int32_t* const chunk_counts = lay_out_workspace(workspace_layout, plan);
+  check_current_device(metadata, "metadata");
   if (ids.is_int64)
     launch_build(static_cast<const std::int64_t*>(ids.data), rule, plan, chunk_counts, arrays, stream);
   else

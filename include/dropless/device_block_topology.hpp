@@ -51,13 +51,15 @@ std::size_t device_block_topology_bytes(const TopologyBounds& bounds, std::int64
 
 /// Builds the blocked topology over `packed` on `stream`, in two launches, into the caller's memory (16-byte
 /// aligned). No allocation, no synchronisation, capturable: a replay sees the packed topology as it then is.
-/// `packed` must outlive the result.
+/// `packed` must outlive the result. Throws Error where it lies in the memory of a GPU other than the current
+/// one.
 DeviceBlockTopology build_block_topology(const Topology& packed, std::int64_t block,
                                          ArrayView<const std::int64_t> d_ff, void* memory,
                                          std::size_t memory_bytes, Stream stream);
 
 /// Writes zeros to the first `columns` elements of every padding row of a blocked row matrix, as block-sparse
-/// products need them; gather leaves those rows alone. One launch.
+/// products need them; gather leaves those rows alone. One launch. Throws Error for a topology in the memory
+/// of a GPU other than the current one.
 void clear_padding_rows(const DeviceBlockTopology& topology, const MutableRowsView& rows,
                         std::int64_t columns, Stream stream);
 

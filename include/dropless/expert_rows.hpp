@@ -38,7 +38,7 @@ std::size_t expert_rows_bytes(std::int64_t experts, std::int64_t rows_bound, Row
 /// count. `memory` (device, 16-byte aligned, `memory_bytes` >= expert_rows_bytes(...)) stays the caller's and
 /// must outlive the result. Counts below zero are read as zero. One launch; no allocation, no
 /// synchronisation; capturable. Throws Error for null pointers, a short or misaligned memory, experts outside
-/// [1, 4096] or rows_bound >= 2^31.
+/// [1, 4096], rows_bound >= 2^31, or rows in the memory of a GPU other than the current one.
 ExpertRows prepare_expert_rows(const std::int32_t* row_begin, const std::int32_t* row_count,
                                std::int64_t experts, std::int64_t rows_bound, void* memory,
                                std::size_t memory_bytes, Stream stream, RowTileRule tile_rule = {});

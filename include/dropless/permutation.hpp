@@ -13,8 +13,9 @@
 // rows, weights and the alignment of the operands. Assignments that are no row are skipped; rows that no
 // assignment has are neither read nor written. All matrices of a call have one element type. 16-byte accesses
 // are used where every base and leading dimension is a multiple of 16 bytes. Operands must not overlap.
-// Throws Error for null pointers, mixed types, leading dimensions below `columns`, top_k outside 1..128, or a
-// row of 2^31 accesses or more in gather and combine.
+// Throws Error for null pointers, mixed types, leading dimensions below `columns`, top_k outside 1..128, a
+// row of 2^31 accesses or more in gather and combine, or an order in the memory of a GPU other than the
+// current one.
 #pragma once
 #include <cstdint>
 

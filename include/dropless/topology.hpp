@@ -68,8 +68,8 @@ std::size_t topology_metadata_bytes(const TopologyBounds& bounds);
 std::size_t topology_workspace_bytes(const TopologyBounds& bounds);
 
 /// Builds the packed topology on `stream` into the caller's memory (16-byte aligned). At most three launches;
-/// no allocation, no synchronisation, capturable. Throws Error before any launch for bad bounds or short
-/// memory.
+/// no allocation, no synchronisation, capturable. Throws Error before any launch for bad bounds, short
+/// memory, or metadata in the memory of a GPU other than the current one.
 Topology build_topology(const RouterIds& ids, const TopologyBounds& bounds, void* metadata,
                         std::size_t metadata_bytes, void* workspace, std::size_t workspace_bytes,
                         Stream stream);

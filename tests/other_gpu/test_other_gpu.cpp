@@ -1,12 +1,15 @@
-// Rows and patterns in the memory of another GPU than the current one are refused, on any machine, and wrong
-// arguments without asking for a GPU: the linker puts the functions below in the place of the three CUDA
-// calls by which the library tells GPUs apart. The calls have nothing to compute, so what is not refused
-// returns before it needs a GPU.
+// Rows, topologies and patterns in the memory of another GPU than the current one are refused, on any
+// machine, and wrong arguments without asking for a GPU: the linker puts the functions below in the place of
+// the three CUDA calls by which the library tells GPUs apart. Where a call can have nothing to compute it has
+// that, and what is not refused returns before it needs a GPU.
 #include <cuda_runtime_api.h>
 
 #include "catch.hpp"
 #include "dropless/block_sparse.hpp"
+#include "dropless/device_block_topology.hpp"
 #include "dropless/expert_products.hpp"
+#include "dropless/permutation.hpp"
+#include "dropless/topology.hpp"
 #include "refused_argument.hpp"
 
 using namespace dropless;
@@ -78,6 +81,14 @@ BlockSparseMatrix no_blocks() {
   return matrix;
 }
 
+/// What `call` refuses with memory of another GPU.
+template <class Call>
+void require_refused_elsewhere(const Call& call, const std::string& argument) {
+  current_device = 1;
+  device_of_memory = 0;
+  CHECK(refused_argument(call) == argument);
+}
+
 /// What `call` refuses with memory of the current GPU, and with memory of another one.
 template <class Call>
 void require_refused(const Call& call, const std::string& argument) {
@@ -85,8 +96,7 @@ void require_refused(const Call& call, const std::string& argument) {
   CHECK(refused_argument(call) == "nothing");
   current_device = device_of_memory = 1;
   CHECK(refused_argument(call) == "nothing");
-  device_of_memory = 0;
-  CHECK(refused_argument(call) == argument);
+  require_refused_elsewhere(call, argument);
 }
 
 }  // namespace
@@ -109,6 +119,44 @@ TEST_CASE("patterns in another GPU's memory are refused by every block-sparse pr
   require_refused([&] { dds(dense, no_blocks(), dense, nullptr); }, indices);
   require_refused([&] { to_dense(no_blocks(), dense, nullptr); }, "matrix.offsets");
   require_refused([&] { from_dense(dense, no_blocks(), nullptr); }, "out.row_indices");
+}
+
+TEST_CASE("rows are not moved by an order in another GPU's memory") {
+  const RowOrder no_tokens{0, 2, numbers};
+  const RowsView in{memory, 8, ElementType::bf16};
+  const MutableRowsView out{memory + 512, 8, ElementType::bf16};
+  const std::string order = "order.assignment_to_row";
+  require_refused([&] { gather(no_tokens, in, out, 8, nullptr); }, order);
+  require_refused([&] { combine(no_tokens, in, nullptr, out, 8, false, nullptr); }, order);
+  require_refused([&] { combine_backward(no_tokens, in, nullptr, in, {out, nullptr}, 8, nullptr); }, order);
+  DeviceBlockTopology blocked;
+  blocked.row_offsets = numbers;
+  require_refused([&] { clear_padding_rows(blocked, out, 8, nullptr); }, "topology.row_offsets");
+}
+
+TEST_CASE("no topology is built in another GPU's memory, or over one that lies there") {
+  static unsigned char place[1 << 16];
+  void* const aligned = place + (16 - reinterpret_cast<std::uintptr_t>(place) % 16) % 16;
+  constexpr std::size_t bytes = sizeof place - 16;
+  TopologyBounds bounds;
+  bounds.tokens = 4;
+  bounds.top_k = 1;
+  bounds.experts = 2;
+  RouterIds ids;
+  ids.data = numbers;
+  require_refused_elsewhere([&] { build_topology(ids, bounds, aligned, bytes, aligned, bytes, nullptr); },
+                            "metadata");
+  require_refused_elsewhere([&] { prepare_expert_rows(numbers, numbers, 2, 4, aligned, bytes, nullptr); },
+                            "row_begin");
+  Topology packed;
+  packed.bounds = bounds;
+  packed.row_offsets = numbers;
+  const std::int64_t d_ff = 64;
+  require_refused_elsewhere(
+      [&] {
+        build_block_topology(packed, 16, {&d_ff, 1}, aligned, bytes, nullptr);
+      },
+      "packed.row_offsets");
 }
 
 TEST_CASE("a product's wrong argument is named before a GPU is asked for") {
