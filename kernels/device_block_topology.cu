@@ -231,9 +231,9 @@ void clear_padding_rows(const DeviceBlockTopology& topology, const MutableRowsVi
   if (topology.row_offsets == nullptr) throw Error("topology", "empty", "a built blocked topology");
   require_at_least(columns, 0, "columns");
   require_leading_dimension(rows.leading_dimension, columns, "rows.leading_dimension");
-  check_current_device(topology.row_offsets, "topology.row_offsets");
   if (topology.tokens == 0 || columns == 0) return;
   require_memory(rows.data, true, element_bytes(rows.type), "rows.data");
+  check_current_device(topology.row_offsets, "topology.row_offsets");
   const std::int64_t pitch = rows.leading_dimension * element_bytes(rows.type);
   const std::int64_t bytes = columns * element_bytes(rows.type);
   const auto clear = [&](auto unit) {

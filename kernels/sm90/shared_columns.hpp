@@ -4,8 +4,9 @@
 //
 // So columns lie in slots of their own, as many as there are stages, which are filled in turn: wherever in
 // the ring a run ends, the next one's columns begin in the slot that was filled longest ago, which is idle or
-// will be first. A slot's columns may have been read later than the A part of the stage that filled it, and
-// before they are written again, more must be released than the ring's own barrier says.
+// will be first. The ring's own barrier also says when a slot may be filled: fewer stages than there are
+// slots are unread then, and the last of them goes with the slot before this one, the one before it with the
+// same slot or the one before that, and so on; none goes with this one.
 #pragma once
 #include <cstdint>
 
@@ -36,25 +37,9 @@ DROPLESS_HOST_DEVICE constexpr int next_column_slot(int slot) {
   return slot + 1 == ColumnSlots::slots ? 0 : slot + 1;
 }
 
-/// The loader's account of the slots that the stages it filled last go with.
-class ColumnReaders {
- public:
-  /// How many stages ago one was filled that goes with the columns in this slot, which are now to be
-  /// written: that one must be released first. The ring's stages, as for the ring itself, or less.
-  DROPLESS_HOST_DEVICE constexpr int stages_since(int slot) const {
-    return one_ago_ == slot ? 1 : two_ago_ == slot ? 2 : ColumnSlots::slots;
-  }
-
-  /// A stage is filled that goes with the columns in this slot.
-  DROPLESS_HOST_DEVICE constexpr void fill(int slot) { two_ago_ = one_ago_, one_ago_ = slot; }
-
- private:
-  int one_ago_ = -1, two_ago_ = -1;
-};
-
-/// How many tiles a run has: about four, and so that runs cut a column of `height` tiles evenly, which is up
-/// to 8 or 16 (tile_raster.hpp). On an H200 runs that go over into the next column lose 1 to 2 % where
-/// columns have six tiles.
+/// How many tiles a run has: four where columns of `height` tiles, a whole group's of the raster, can be cut
+/// into fours, and else three or a whole column. height is up to 8 or 16 (tile_raster.hpp). On an H200 runs
+/// that end inside a column and begin inside the next one lose 1 to 2 % where columns have six tiles.
 DROPLESS_HOST_DEVICE constexpr std::uint32_t run_length(std::uint32_t height) {
   return height % 4 == 0 ? 4 : height % 3 == 0 ? 3 : height;
 }

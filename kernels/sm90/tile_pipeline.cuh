@@ -40,11 +40,6 @@ struct RingPosition {
   __device__ void advance() {
     if (++stage == stages) stage = 0, parity ^= 1;
   }
-  /// The place `count` stages before, at most `stages`.
-  __device__ RingPosition before(int count) const {
-    return count > stage ? RingPosition{stage + stages - count, parity ^ 1}
-                         : RingPosition{stage - count, parity};
-  }
 };
 
 /// Where the B operand of a stage lies: in the stage itself.

@@ -194,21 +194,10 @@ __device__ void schedule_tiles(const WeightGradientPlan& plan, BlockMemory& memo
   queue.put({});
 }
 
-/// Waits until nothing reads the columns in a slot.
-__device__ void wait_for_columns(BlockMemory& memory, const RingPosition& ring, const ColumnReaders& readers,
-                                 int slot) {
-  const int since = readers.stages_since(slot);
-  if (since == stages) return;
-  const RingPosition reader = ring.before(since);
-  wait(memory.empty[reader.stage], reader.parity);
-}
-
 __device__ void load_tiles(const WeightGradientMaps& maps, const WeightGradientPlan& plan,
                            BlockMemory& memory) {
   RingPosition ring;
   ColumnSlots columns;
-  ColumnReaders readers;
-  const bool shares = plan.order.alike.run > 1;
   WorkQueueEnd<Work> queue(memory.work);
   for (Work work = queue.take(); work.expert >= 0; work = queue.take()) {
     const int blocks = row_blocks(work), want = max(blocks - blocks_to_find_a_tile, 0);
@@ -219,10 +208,6 @@ __device__ void load_tiles(const WeightGradientMaps& maps, const WeightGradientP
     int slot = columns.first();
     for (int block = 0; block < blocks; ++block) {
       wait(memory.empty[ring.stage], ring.parity ^ 1);
-      if (shares) {
-        if (!work.shares_columns) wait_for_columns(memory, ring, readers, slot);
-        readers.fill(slot);
-      }
       std::uint64_t& full = memory.full[ring.stage];
       expect_bytes(full, (a_boxes + b_boxes) * subtile_bytes);
       const RaggedCoordinates at = ragged_coordinates(work.row_begin, work.row_count, block * k_block);
@@ -448,11 +433,11 @@ bool takes_experts_in_pairs(const RowsTransposedByRows& product) {
   return elements * element_bytes(product.a.type) <= 10'000'000 * product.dw.experts;
 }
 
-/// Runs pay for experts that share columns (up to 192 rows), but also where only the smaller experts do: on
-/// an H200 1 to 5 % at a mean of 200 to 250 rows, and they lose 0 to 3 % at 300.
-std::uint32_t tiles_of_a_run(const RowsTransposedByRows& product, const TileRaster& raster) {
-  if (product.rows.rows_bound > 256 * product.dw.experts) return 1;
-  return run_length(std::min(raster.row_tiles, raster.group));
+/// Whether blocks compute tiles in runs. These pay for experts that share columns (up to 192 rows), but also
+/// where only the smaller experts do: on an H200 1 to 5 % at a mean of 200 to 250 rows. At 300 they lose 0 to
+/// 3 %.
+bool takes_runs(const RowsTransposedByRows& product) {
+  return product.rows.rows_bound <= 256 * product.dw.experts;
 }
 
 ExpertTileOrder order_of(const RowsTransposedByRows& product) {
@@ -461,7 +446,8 @@ ExpertTileOrder order_of(const RowsTransposedByRows& product) {
   // Two single tiles for each block, so that no run ends alone.
   const auto single = static_cast<std::uint32_t>(ceil_div(2 * product.multiprocessors, tiles));
   const std::uint32_t in_runs = (experts - std::min(single, experts)) / 2 * 2;
-  return {{experts, tiles, tiles_of_a_run(product, raster), in_runs, takes_experts_in_pairs(product)}};
+  const std::uint32_t run = takes_runs(product) ? run_length(std::min(raster.row_tiles, raster.group)) : 1;
+  return {{experts, tiles, run, in_runs, takes_experts_in_pairs(product)}};
 }
 
 /// On an H200 bursts gain up to 8 % at 2 to 64 rows an expert, 1 to 4 % at 80 and 96, and nothing at 128.
@@ -475,9 +461,9 @@ RowBursts bursts_of(const RowsTransposedByRows& product, std::uint32_t blocks) {
 /// Where tiles come in runs, experts with more than one and a half times the mean rows are large, and their
 /// order is their own. On an H200 with 128 rows an expert that gains 3 to 5 % on skewed routing. Not with
 /// bursts, which follow the order of pairs: with them it loses 0 to 4 %.
-std::int32_t large_rows(const RowsTransposedByRows& product, const ExpertTileOrder& order, RowBursts bursts) {
+std::int32_t large_rows(const RowsTransposedByRows& product, RowBursts bursts) {
   const std::int64_t experts = std::max<std::int64_t>(product.dw.experts, 1);
-  const bool apart = order.alike.run > 1 && bursts.experts == 0;
+  const bool apart = takes_runs(product) && bursts.experts == 0;
   return apart ? static_cast<std::int32_t>(3 * product.rows.rows_bound / (2 * experts))
                : std::numeric_limits<std::int32_t>::max();
 }
@@ -537,7 +523,7 @@ void launch_sm90(const RowsTransposedByRows& product, Stream stream) {
                                 static_cast<std::int32_t>(dw.n),
                                 raster_of(dw),
                                 order,
-                                large_rows(product, order, bursts),
+                                large_rows(product, bursts),
                                 bursts,
                                 fetched_rows(product.a, dw.m),
                                 fetched_rows(product.b, dw.n),

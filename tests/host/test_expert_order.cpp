@@ -46,7 +46,7 @@ TEST_CASE("the blocks of a grid deal every place once") {
 TEST_CASE("every tile of every expert is in one run, the largest expert's beside the smallest's") {
   for (const std::uint32_t experts : {1u, 2u, 3u, 8u, 65u})
     for (const std::uint32_t tiles : {1u, 2u, 7u, 96u})
-      for (const std::uint32_t run : {1u, 4u})
+      for (const std::uint32_t run : {1u, 3u, 4u, 5u, 7u})
         for (const bool in_pairs : {false, true})
           for (std::uint32_t in_runs = 0; in_runs <= experts; in_runs += in_pairs ? 2 : 1) {
             const ExpertTileOrder order{{experts, tiles, run, in_runs, in_pairs}};
@@ -78,9 +78,9 @@ TEST_CASE("every tile of every expert is in one run, the largest expert's beside
 TEST_CASE("every tile is in one run beside large experts, theirs alone and in turn with the others'") {
   for (const std::uint32_t experts : {1u, 2u, 3u, 8u, 65u})
     for (const std::uint32_t tiles : {1u, 2u, 7u, 96u})
-      for (const std::uint32_t run : {1u, 4u})
+      for (const std::uint32_t run : {1u, 3u, 4u, 5u, 7u})
         for (std::uint32_t in_runs = 0; in_runs <= experts; in_runs += 2)
-          for (const std::uint32_t large : {1u, 2u, 5u, 64u, 65u}) {
+          for (const std::uint32_t large : {1u, 2u, 3u, 5u, 8u, 64u, 65u}) {
             if (large > experts) continue;
             const ExpertTileOrder order{{experts, tiles, run, in_runs, true}, large};
             std::vector<int> seen(experts * tiles, 0), ranked(experts, 0);

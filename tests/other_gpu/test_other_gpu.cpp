@@ -130,8 +130,9 @@ TEST_CASE("rows are not moved by an order in another GPU's memory") {
   require_refused([&] { combine(no_tokens, in, nullptr, out, 8, false, nullptr); }, order);
   require_refused([&] { combine_backward(no_tokens, in, nullptr, in, {out, nullptr}, 8, nullptr); }, order);
   DeviceBlockTopology blocked;
+  blocked.tokens = 1;
   blocked.row_offsets = numbers;
-  require_refused([&] { clear_padding_rows(blocked, out, 8, nullptr); }, "topology.row_offsets");
+  require_refused_elsewhere([&] { clear_padding_rows(blocked, out, 8, nullptr); }, "topology.row_offsets");
 }
 
 TEST_CASE("no topology is built in another GPU's memory, or over one that lies there") {
