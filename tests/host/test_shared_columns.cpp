@@ -26,8 +26,8 @@ void require_safe(const std::vector<Tile>& tiles) {
   constexpr int stages = ColumnSlots::slots;
   struct Columns {
     int run = -1, block = -1;
-    int filled_at = -stages,
-        last_read_by = -stages;  // stages: the one it came with, the latest that needs it
+    int filled_at = -stages;     // the stage it came with
+    int last_read_by = -stages;  // the latest stage that needs it
   };
   std::vector<Columns> slots(stages);
   ColumnSlots columns;

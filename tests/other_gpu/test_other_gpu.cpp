@@ -136,26 +136,24 @@ TEST_CASE("rows are not moved by an order in another GPU's memory") {
 }
 
 TEST_CASE("no topology is built in another GPU's memory, or over one that lies there") {
-  static unsigned char place[1 << 16];
-  void* const aligned = place + (16 - reinterpret_cast<std::uintptr_t>(place) % 16) % 16;
-  constexpr std::size_t bytes = sizeof place - 16;
+  alignas(16) static unsigned char place[1 << 16];
   TopologyBounds bounds;
   bounds.tokens = 4;
   bounds.top_k = 1;
   bounds.experts = 2;
   RouterIds ids;
   ids.data = numbers;
-  require_refused_elsewhere([&] { build_topology(ids, bounds, aligned, bytes, aligned, bytes, nullptr); },
-                            "metadata");
-  require_refused_elsewhere([&] { prepare_expert_rows(numbers, numbers, 2, 4, aligned, bytes, nullptr); },
-                            "row_begin");
+  require_refused_elsewhere(
+      [&] { build_topology(ids, bounds, place, sizeof place, place, sizeof place, nullptr); }, "metadata");
+  require_refused_elsewhere(
+      [&] { prepare_expert_rows(numbers, numbers, 2, 4, place, sizeof place, nullptr); }, "row_begin");
   Topology packed;
   packed.bounds = bounds;
   packed.row_offsets = numbers;
   const std::int64_t d_ff = 64;
   require_refused_elsewhere(
       [&] {
-        build_block_topology(packed, 16, {&d_ff, 1}, aligned, bytes, nullptr);
+        build_block_topology(packed, 16, {&d_ff, 1}, place, sizeof place, nullptr);
       },
       "packed.row_offsets");
 }
